@@ -91,7 +91,7 @@ def exchanges(
         for kind in kinds:
             parts[kind].append(_exchanges_of_batch(replacers[kind], batch, first))
         first += len(evidence)
-    return {kind: _joined(exchanges_of_batches) for kind, exchanges_of_batches in parts.items()}
+    return {kind: _join_exchanges(exchanges_of_batches) for kind, exchanges_of_batches in parts.items()}
 
 
 def _exchanges_of_batch(replacer: ReplacingOperator, batch: Batch, first: int) -> Exchanges:
@@ -107,20 +107,20 @@ def _exchanges_of_batch(replacer: ReplacingOperator, batch: Batch, first: int) -
     candidates = candidates[table.reason[candidates] == FREE]
     # Of nouns, `refuse_possible` has looked at all entries at once; of other kinds each needs a row to be looked at.
     if replacer.kind != "noun":
-        kept = [_is_false(replacer, candidate, batch) for candidate in candidates.tolist()]
-        candidates = candidates[np.array(kept, bool)]
+        is_false = [_is_false(replacer, candidate, batch) for candidate in candidates.tolist()]
+        candidates = candidates[np.array(is_false, bool)]
     entries = lexicon.entries(replacer.kind)
     slots = [table.slots[number] for number in table.slot[candidates].tolist()]
     # The plural of noun i has number i + the number of nouns. The old one may be a noun that only its head is.
     offset = np.array([len(entries.names) * slot.plural for slot in slots], int)
     old = np.array([entries.number.get(slot.entry, -1) for slot in slots], int)
-    known = old >= 0
+    is_entry = old >= 0
     weights = table.weight[candidates] * batch.estimates.preferences(candidates)
     return Exchanges(
-        row=(table.caption[table.slot[candidates]] + first)[known].astype(np.int32),
-        old=(old + offset)[known].astype(np.int32),
-        new=(table.entry[candidates] + offset)[known].astype(np.int32),
-        weight=weights[known],
+        row=(table.caption[table.slot[candidates]] + first)[is_entry].astype(np.int32),
+        old=(old + offset)[is_entry].astype(np.int32),
+        new=(table.entry[candidates] + offset)[is_entry].astype(np.int32),
+        weight=weights[is_entry],
     )
 
 
@@ -137,7 +137,7 @@ def _is_false(replacer: ReplacingOperator, candidate: int, batch: Batch) -> bool
     return row.reason is None
 
 
-def _joined(parts: Sequence[Exchanges]) -> Exchanges:
+def _join_exchanges(parts: Sequence[Exchanges]) -> Exchanges:
     """Join the exchanges of several batches to one table."""
     no_row = np.zeros(0, np.int32)
     nothing = Exchanges(row=no_row, old=no_row, new=no_row, weight=np.zeros(0))

@@ -27,16 +27,16 @@ from .raters import (
     PREFERRED_UNNATURAL,
     Ratings,
     change_number,
-    features,
     is_fallback,
     place_inputs,
     preference,
+    rater_features,
     rater_model_of,
     refusals,
-    scores_of,
+    sizes_and_mean_scores,
 )
 from .rows import COMPATIBLE, LIKELY_TRUE, UNNATURAL
-from .sentences import by_caption
+from .sentences import group_by_caption
 from .slots.nouns import Slot
 
 REASONS = ("", UNNATURAL, COMPATIBLE, LIKELY_TRUE)  # of refused candidates, by the number in `Candidates.reason`
@@ -222,16 +222,19 @@ class RatingEstimates:
             self._slot_shares = self._surrogate.at_slots(self._encodings, np.array(self._places))
         vectors, self._old_log_p = place_inputs(self._encodings, self._places)
         self._projected_places = self._raters.project_places(vectors)
-        self._sizes, self._means = scores_of(self._encodings)
+        self._sizes, self._means = sizes_and_mean_scores(self._encodings)
         units = candidates.unit[self._can_estimate]
         self._projected_units = self._raters.project_vocabulary(units, self._model.embedding)
         self._change_of_slot = np.array([change_number(slot.kind) for slot in candidates.slots])
 
     def _rate(self, numbers: np.ndarray, comparisons: np.ndarray) -> Ratings:
-        """The ratings of candidates, by number, that compare so with their captions (`Comparison`, (candidates, 4))."""
+        """The ratings of some candidates, as the raters' model predicts them.
+
+        numbers: of the candidates. comparisons: how each compares with its caption, a `Comparison`, (candidates, 4).
+        """
         slot = self._candidates.slot[numbers]
         place = self._number_of_slot[slot]
-        given = features(comparisons, self._sizes[place], self._means[place], self._old_log_p[place])
+        given = rater_features(comparisons, self._sizes[place], self._means[place], self._old_log_p[place])
         return self._raters.predict(
             changes=self._change_of_slot[slot],
             features=given,
@@ -248,35 +251,33 @@ class RatingEstimates:
         if not len(numbers):
             return
         place = self._number_of_slot[table.slot[numbers]]
+        # Raters judge the unit that the model knows; of "beach umbrella" that is "umbrella", and log p is asked anew.
         log_p = table.log_p[numbers].copy()
-        heads = np.flatnonzero(table.is_head[numbers])
+        is_head = table.is_head[numbers]
+        heads = np.flatnonzero(is_head)
         if len(heads) and self._model is not None:
-            vectors = np.stack([self._encodings[i].at(self._places[i]) for i in place[heads].tolist()])
+            vectors = np.stack([self._encodings[i].vector_at(self._places[i]) for i in place[heads].tolist()])
             log_p[heads] = self._model.scores(vectors, table.unit[numbers[heads]])
-        is_by_unit = np.isnan(table.log_odds[numbers]) | table.is_head[numbers]
+        is_by_unit = np.isnan(table.log_odds[numbers]) | is_head
         log_odds = np.where(is_by_unit, log_p - self._old_log_p[place], table.log_odds[numbers])
+        # In the order of `Comparison`: log odds, loss, lowest log p, and the whole text.
         comparisons = np.stack(
-            [
-                log_odds,
-                np.full(len(numbers), LEAST_LOSS),
-                np.minimum(log_p, LEAST_LOG_P),
-                log_odds - LEAST_LOSS,
-            ],
-            axis=1,
+            [log_odds, np.full(len(numbers), LEAST_LOSS), np.minimum(log_p, LEAST_LOG_P), log_odds - LEAST_LOSS], axis=1
         )
-        numeral = self._change_of_slot[table.slot[numbers]] == CHANGES.index("numeral")
-        comparisons[numeral] = LEAST_OF_NUMERALS
+        is_numeral = self._change_of_slot[table.slot[numbers]] == CHANGES.index("numeral")
+        comparisons[is_numeral] = LEAST_OF_NUMERALS
         unnatural = self._rate(numbers, comparisons).unnatural
-        table.least_unnatural[numbers] = np.where(numeral, 0.0, unnatural)
-        limit = np.where(numeral, self._limits.unnatural, self._limits.max_unnatural)
+        table.least_unnatural[numbers] = np.where(is_numeral, 0.0, unnatural)
+        limit = np.where(is_numeral, self._limits.unnatural, self._limits.max_unnatural)
         table.refuse(numbers[unnatural > limit], UNNATURAL)
 
     def rate(self, numbers: np.ndarray) -> None:
         """Fill in the ratings of candidates, by number, as far as they can be estimated, and refuse the bad ones."""
         table = self._candidates
-        asked = self._can_estimate[numbers] & ~table.is_rated[numbers] & self._replaces_one_unit[table.slot[numbers]]
+        is_new = ~table.is_rated[numbers]
+        can_rate = self._can_estimate[numbers] & self._replaces_one_unit[table.slot[numbers]]
         table.is_rated[numbers] = True
-        numbers = np.sort(numbers[asked])
+        numbers = np.sort(numbers[is_new & can_rate])
         if not len(numbers) or self._surrogate is None:
             return
         slot_of = self._number_of_slot[table.slot[numbers]]
@@ -302,13 +303,16 @@ class RatingEstimates:
         return np.minimum(factors, self.best_preferences(numbers))
 
     def best_preferences(self, numbers: np.ndarray) -> np.ndarray:
-        """The factors of candidates' weights if they were rated as well as the best are; 1 if nothing is estimated."""
-        least = self._candidates.least_unnatural[numbers]
+        """The highest factor that the ratings may give the weight of each candidate; 1 if nothing is estimated.
+
+        numbers: of the candidates. It is the factor if each were as natural as the best are, and surely not compatible.
+        """
+        least = self._candidates.least_unnatural[numbers]  # the lowest p_unnatural that each may have
         power = self._preference_of_slot[self._candidates.slot[numbers]]
         return np.where(least > 0, preference(least, np.zeros(len(least)), power), 1.0)
 
     def fallbacks(self, numbers: np.ndarray) -> np.ndarray:
-        """The candidates that were refused as unnatural and may be taken where there is nothing better.
+        """The numbers of the candidates that were refused as unnatural and may be taken if there is nothing better.
 
         numbers: of the candidates that are looked at. See `raters.is_fallback`.
         """
@@ -340,4 +344,4 @@ class Batch:
     @cached_property
     def sentences(self) -> list[list[int]]:
         """For each whole caption, the numbers of its sentences in `evidence`."""
-        return by_caption([sentence.caption for sentence in self.evidence])
+        return group_by_caption([sentence.caption for sentence in self.evidence])

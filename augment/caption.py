@@ -1,6 +1,6 @@
 """A caption with its parse, which is the input of all operators, and bounded caches of what is found in captions.
 
-`Caption`, `Context`, `Lexicon` and similar classes are frozen and compare by identity, so they are cheap cache keys.
+`Caption`, `Evidence`, `Lexicon` and similar classes are frozen and compare by identity, so they are cheap cache keys.
 Arrays that a cached function returns are shared: make them read-only with `read_only`.
 """
 
@@ -105,8 +105,8 @@ class Caption:
         return tuple([token.text.lower() for token in self.tokens])
 
     @cached_property
-    def begins(self) -> tuple[int, ...]:
-        """The first character of each token."""
+    def token_starts(self) -> tuple[int, ...]:
+        """The first character of each token, by which an edit's characters are found among the tokens."""
         return tuple([token.start for token in self.tokens])
 
     @cached_property
@@ -114,11 +114,13 @@ class Caption:
         """How words are written: in capitals, beginning with one (short ones do not count), or neither ("sentence")."""
         if self.part_of is not None:
             return self.part_of.casing
+        # Not the first word, which has a capital in any case.
         words = [token.text for token in self.tokens[1:] if token.text.isalpha() and len(token.text) > 1]
         if words and sum(map(str.isupper, words)) >= STYLED * len(words):
             return "upper"
-        long = [word for word in words if len(word) > 3]
-        return "title" if len(long) > 1 and sum(w[0].isupper() for w in long) >= STYLED * len(long) else "sentence"
+        long_words = [word for word in words if len(word) > 3]  # titles have "of" and "the" in small letters
+        capitals = sum(word[0].isupper() for word in long_words)
+        return "title" if len(long_words) > 1 and capitals >= STYLED * len(long_words) else "sentence"
 
     @cached_property
     def pronouns(self) -> tuple[Token, ...]:
@@ -126,13 +128,17 @@ class Caption:
         return tuple(token for token in self.tokens if token.tag in ("PRP", "PRP$"))
 
     def dependents(self, index: int, *deps: str) -> Iterator[Token]:
-        """The dependents of token `index` whose dependency label is one of `deps`, in text order."""
+        """The tokens that depend on token `index` with one of these dependency labels, in text order."""
         for child in self.children[index]:
             if self.tokens[child].dep in deps:
                 yield self.tokens[child]
 
-    def has(self, index: int, *deps: str) -> bool:
-        """Whether token `index` has a dependent whose dependency label is one of `deps`."""
+    def first_dependent(self, index: int, *deps: str) -> Token | None:
+        """The first of `dependents`, such as the subject ("nsubj") of a verb; None: there is none."""
+        return next(self.dependents(index, *deps), None)
+
+    def has_dependent(self, index: int, *deps: str) -> bool:
+        """Whether any token depends on token `index` with one of these dependency labels."""
         return any(self.tokens[child].dep in deps for child in self.children[index])
 
     def word(self, index: int) -> str:
@@ -183,28 +189,20 @@ def from_parses(parses: pa.Table) -> list[Caption]:
         offsets = array.offsets.to_numpy()
         return FlatLists((offsets - offsets[0]).tolist(), columns)
 
-    token_at, token = flattened("tokens")
-    chunk_at, chunk = flattened("chunks")
+    all_tokens = flattened("tokens")
+    all_chunks = flattened("chunks")
     captions = []
     columns = (parses.column(name).to_pylist() for name in ("caption_id", "image_id", "text"))
     for row, (caption_id, image_id, text) in enumerate(zip(*columns, strict=True)):
-        here = slice(token_at[row], token_at[row + 1])  # where the tokens of this caption are
-        starts = token["start"][here]
-        ends = token["end"][here]
+        here = slice(all_tokens.offsets[row], all_tokens.offsets[row + 1])  # the tokens of this caption among all
+        starts = all_tokens.fields["start"][here]
+        ends = all_tokens.fields["end"][here]
         texts = [text[start:end] for start, end in zip(starts, ends, strict=True)]
-        parsed = (token[name][here] for name in ("lemma", "tag", "pos", "dep", "head"))
+        parsed = (all_tokens.fields[name][here] for name in ("lemma", "tag", "pos", "dep", "head"))
         tokens = tuple(map(Token._make, zip(range(len(starts)), starts, ends, texts, *parsed, strict=True)))
-        here = slice(chunk_at[row], chunk_at[row + 1])  # where its noun phrases are
-        chunks = tuple(map(Chunk._make, zip(*(chunk[name][here] for name in Chunk._fields), strict=True)))
-        captions.append(
-            Caption(
-                caption_id=caption_id,
-                image_id=image_id,
-                text=text,
-                tokens=tokens,
-                chunks=chunks,
-            )
-        )
+        here = slice(all_chunks.offsets[row], all_chunks.offsets[row + 1])  # its noun phrases among all
+        chunks = tuple(map(Chunk._make, zip(*(all_chunks.fields[name][here] for name in Chunk._fields), strict=True)))
+        captions.append(Caption(caption_id=caption_id, image_id=image_id, text=text, tokens=tokens, chunks=chunks))
     return captions
 
 
@@ -223,7 +221,7 @@ def cached(size: int) -> Callable[[Function], Function]:
 
 
 cached_on_caption = cached(CAPTIONS)  # for functions of a caption
-cached_on_context = cached(CONTEXTS)  # for functions of a caption and its context
+cached_on_context = cached(CONTEXTS)  # for functions of a caption and what the other captions of its image say
 
 
 def read_only(array: np.ndarray) -> np.ndarray:

@@ -12,16 +12,16 @@ from typing import NamedTuple
 import numpy as np
 
 from .candidates import Limits, RatingEstimates
-from .edits import apply
+from .edits import apply_edits
 from .evidence import Evidence
 from .lexicon.lexicon import Lexicon
 from .operators.operator import Operator
 from .operators.replacement import ReplacingOperator, refuse_possible
-from .raters import rate, refusals
-from .rows import COMPATIBLE, LIKELY_TRUE, SAID_AGAIN, UNNATURAL, Row
+from .raters import rate_rows, refusals
+from .rows import COMPATIBLE, SAID_AGAIN, UNNATURAL, Row
 from .sampling import Sampler
 from .sentences import pronouns_left_behind, repeated_elsewhere
-from .truth.contradiction import likely_word
+from .truth.contradiction import likely_violation
 
 
 class Case(NamedTuple):
@@ -59,9 +59,7 @@ def contradicts_the_captions(row: Row, case: Case) -> None:
         return
     violation = case.operator.violation(row, case.evidence, case.lexicon)
     if violation is not None:
-        row.reason = violation.reason
-        row.sibling_id = violation.sibling_id
-        row.detail = violation.word and _absent(row) + violation.word
+        violation.reject(row)
 
 
 def is_unlikely_to_be_true(row: Row, case: Case) -> None:
@@ -71,10 +69,7 @@ def is_unlikely_to_be_true(row: Row, case: Case) -> None:
         return
     row.p_true = image.p_true(row, case.evidence.caption)
     if row.p_true is not None and row.p_true > image.truth.max_p_true:
-        row.reason = LIKELY_TRUE
-        likely = likely_word(row, case.evidence)
-        row.sibling_id = likely.sibling_id
-        row.detail = likely.word and _absent(row) + likely.word
+        likely_violation(row, case.evidence).reject(row)
     elif row.negates_caption:
         row.p_true = None  # it is false whatever it takes to be absent
 
@@ -82,7 +77,7 @@ def is_unlikely_to_be_true(row: Row, case: Case) -> None:
 def is_no_caption_of_the_image(row: Row, case: Case) -> None:
     """Reject what a caption of the image says word by word (`sibling_says_so`)."""
     evidence = case.evidence
-    row.text = apply(evidence.caption.text, row.edits)
+    row.text = apply_edits(evidence.caption.text, row.edits)
     lowered = row.text.lower()
     if lowered in evidence.texts:
         row.reason = "sibling_says_so"
@@ -99,7 +94,7 @@ def rate_whole(rows: Sequence[Row], evidence: Sequence[Evidence], limits: Limits
     evidence: for each row, that of its caption.
     """
     unread = [number for number, row in enumerate(rows) if row.p_unnatural is None]
-    rate(
+    rate_rows(
         [evidence[number].caption for number in unread],
         [evidence[number].encoding for number in unread],
         [rows[number] for number in unread],
@@ -155,8 +150,3 @@ def limit_detail(reason: str, limits: Limits) -> str:
         return f"p_unnatural must be <= {limits.unnatural:g}"
     assert reason == COMPATIBLE
     return f"p_compatible must be <= {limits.max_compatible:g}"
-
-
-def _absent(row: Row) -> str:
-    """What a negation takes to be absent, before the word that decides."""
-    return "" if row.absent is None else f"{row.absent}: "

@@ -17,7 +17,7 @@ class Edit(NamedTuple):
     new: str
 
 
-def apply(text: str, edits: Sequence[Edit]) -> str:
+def apply_edits(text: str, edits: Sequence[Edit]) -> str:
     """The text after the edits: apply("A dog.", [Edit(2, 5, "cat")]) -> "A cat.".
 
     Raises ValueError if edits overlap, are out of order or out of bounds.
@@ -50,7 +50,7 @@ def cased(new: str, old: str, casing: Casing = "sentence", *, first: bool = Fals
     return new[:1].upper() + new[1:] if first and old[:1].isupper() else new
 
 
-def replace(caption: Caption, start: int, end: int, new: str) -> Edit:
+def replace_tokens(caption: Caption, start: int, end: int, new: str) -> Edit:
     """The edit that puts other words in place of the tokens `start` to `end` (exclusive), `cased` as the first is."""
     old = caption.tokens[start]
     return Edit(

@@ -12,7 +12,7 @@ from .caption import Caption, cached_on_caption
 from .cloze.model import CaptionEncoding, ClozeModel
 from .kinds import KINDS
 from .language.coreference import more_general
-from .plausibility import encode
+from .plausibility import encode_captions
 
 if TYPE_CHECKING:
     from .truth.estimates import ImageTruth, Truth
@@ -100,8 +100,9 @@ def gather_evidence(
     whole = [tuple(image) for image in images]
     asked = whole
     if only_first:
+        # Each sentence counts as a caption here: the first caption is all that stand in the same whole as the first.
         asked = [tuple(caption for caption in image if caption.whole is image[0].whole) for image in whole]
-    encodings = iter(encode(list(chain.from_iterable(asked)), cloze))
+    encodings = iter(encode_captions(list(chain.from_iterable(asked)), cloze))
     evidence: list[Evidence] = []
     for image, captions in zip(whole, asked, strict=True):
         said = [mentions_of(caption) for caption in image]

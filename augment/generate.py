@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import zip_longest
 from math import ceil
 from typing import TYPE_CHECKING, NamedTuple, Self
@@ -22,8 +22,7 @@ from .caption import MAX_SENTENCE, MAX_TOKENS, Caption, by_image, from_parses
 from .checks import Case, check, limit_detail, rate_whole
 from .cloze.network import single_threaded
 from .evidence import Evidence, batches, gather_evidence
-from .operators import OPERATORS, PRESETS, replacing
-from .operators import operator as operator_named
+from .operators import OPERATORS, PRESETS, operator_named, replacing
 from .operators.operator import Operator, Source
 from .operators.replacement import SamplingOperator, propose_batch
 from .raters import MAX_COMPATIBLE, MAX_UNNATURAL, PREFERRED_UNNATURAL, is_fallback, p_bad
@@ -38,10 +37,10 @@ from .rows import (
     OperatorResult,
     Row,
     RowCollector,
-    of_whole_caption,
+    reject_whole_caption,
 )
 from .sampling import order_keys
-from .sentences import by_caption, row_of_caption, sentences_of_images
+from .sentences import group_by_caption, row_of_caption, sentences_of_images
 from .settings import AtLeastOne, Cloze, MaxCompatible, MaxTrue, MaxUnnatural, PreferredUnnatural, Seed, Settings
 from .truth.estimates import MAX_P_TRUE, Truth
 
@@ -156,16 +155,18 @@ def generate_tables(
     for images in batches(by_image(captions)):
         generated = generate_for_images(images, lexicon, settings, truth)
         excluded.update(generated.excluded)
-        for (image, caption), results in zip(_each_caption(images), generated.results, strict=True):
-            if not _has_negatives(results) and _is_probed(caption):
+        captions_of_batch = [(image, caption) for image in images for caption in image]
+        for (image, caption), results in zip(captions_of_batch, generated.results, strict=True):
+            has_negative = any(result.accepted and family_of(name) != POSITIVE for name, result in results.items())
+            if not has_negative and _is_probed(caption):
                 probed.append([caption, *(sibling for sibling in image if sibling is not caption)])
         for number, results in enumerate(generated.results, first):
             for name, (accepted, rejected) in results.items():
                 (positives if family_of(name) == POSITIVE else negatives).add(number, name, accepted)
                 rejections.add(number, name, rejected)
-            _count(results, counts)
+            _count_results(results, counts)
         first += len(generated.results)
-    counts.update(_probe(probed, lexicon, settings, truth))
+    counts.update(_count_probes(probed, lexicon, settings, truth))
     tables = {
         "excluded": table_of(((*word, places) for word, places in sorted(excluded.items())), EXCLUDED),
         "rejections": rejections.table(parses, REJECTIONS),
@@ -178,7 +179,7 @@ def generate_tables(
     return GeneratedTables(tables, counts)
 
 
-def _probe(
+def _count_probes(
     images: Sequence[Sequence[Caption]], lexicon: Lexicon, settings: NegativesConfig, truth: Truth | None
 ) -> Counter[str]:
     """Count for how many captions without negatives each operator that does not run would make one.
@@ -198,7 +199,7 @@ def _probe(
     return counts
 
 
-def _count(results: Mapping[str, OperatorResult], counts: Counter[str]) -> None:
+def _count_results(results: Mapping[str, OperatorResult], counts: Counter[str]) -> None:
     """Add the results of one caption to the counters of `generate_tables`."""
     families = set()
     for name, (accepted, _) in results.items():
@@ -208,8 +209,7 @@ def _count(results: Mapping[str, OperatorResult], counts: Counter[str]) -> None:
         if accepted:
             families.add(family_of(name))
     counts.update(f"family.{family}.captions" for family in families)
-    has_negative = bool(families - {POSITIVE})
-    if not has_negative:
+    if not families - {POSITIVE}:
         reasons = {row.reason for result in results.values() for row in result.rejected}
         counts["captions.without"] += 1
         otherwise = NO_CANDIDATE if reasons <= {NO_CANDIDATE} else "refused"
@@ -241,17 +241,6 @@ def generate_for_images(
     )
 
 
-def _each_caption(images: Sequence[Sequence[Caption]]) -> Iterator[tuple[Sequence[Caption], Caption]]:
-    """Each caption of some images, in order, with the captions of its image."""
-    for image in images:
-        for caption in image:
-            yield image, caption
-
-
-def _has_negatives(results: Mapping[str, OperatorResult]) -> bool:
-    return any(result.accepted and family_of(name) != POSITIVE for name, result in results.items())
-
-
 def _is_probed(caption: Caption) -> bool:
     """Whether operators that do not run are tried on a caption: for one of PROBED, whatever the shard or the seed."""
     return record_rng(0, "tried", caption.caption_id).randrange(PROBED) == 0
@@ -280,7 +269,7 @@ def generate_for_evidence(evidence: Sequence[Evidence], lexicon: Lexicon, settin
     except Exception as error:
         # To blame the one caption and operator at fault, the captions are done again one by one, and then, of the
         # one that fails, the operators.
-        captions = by_caption([of_sentence.caption for of_sentence in evidence])
+        captions = group_by_caption([of_sentence.caption for of_sentence in evidence])
         if len(captions) > 1:
             return _one_by_one(
                 [[evidence[number] for number in sentences] for sentences in captions], lexicon, settings
@@ -293,7 +282,7 @@ def generate_for_evidence(evidence: Sequence[Evidence], lexicon: Lexicon, settin
             return Generated([together], Counter())
         detail = " ".join(f"{failing} raised {type(error).__name__}: {error}".split())
         warnings.warn(f"{detail}; its caption is rejected as {OPERATOR_ERROR}", RuntimeWarning, stacklevel=2)
-        whole = OperatorResult([], [of_whole_caption(OPERATOR_ERROR, detail)])
+        whole = OperatorResult([], [reject_whole_caption(OPERATOR_ERROR, detail)])
         return Generated([{operators[0].name: whole}], Counter())
 
 
@@ -320,7 +309,7 @@ def run_operator(operator: Operator, batch: Batch, settings: NegativesConfig) ->
     quota = settings.quota(operator.name)
     results = [OperatorResult([], []) for _ in batch.evidence]  # of each sentence
     captions = [_in_random_order(sentences, operator, batch, seed) for sentences in batch.sentences]
-    _spread(results, captions, quota, operator.rows(batch, seed), operator, batch)
+    _fill_quotas(results, captions, quota, operator.rows(batch, seed), operator, batch)
 
     without = [sentences for sentences in captions if not any(results[number].accepted for number in sentences)]
     # Nothing of these was rated: what is rejected has no text, as the checks before the rating have refused it.
@@ -331,7 +320,7 @@ def run_operator(operator: Operator, batch: Batch, settings: NegativesConfig) ->
     ]
     fallback = operator.fallback_rows(batch, sorted(number for sentences in unrated for number in sentences), seed)
     if fallback is not None:
-        _spread(results, unrated, quota, fallback, operator, batch)
+        _fill_quotas(results, unrated, quota, fallback, operator, batch)
     candidates = candidates_by_sentence(operator, batch)
     if operator.traits.has_fallback:
         for sentences in without:
@@ -355,12 +344,12 @@ def _result_of_caption(
         batch: the sentences.
     """
     evidence = [batch.evidence[number] for number in sentences]
-    result = _joined([results[number] for number in sentences], evidence)
+    result = _join_sentences([results[number] for number in sentences], evidence)
     if all(of_sentence.caption.too_long for of_sentence in evidence):
-        result.rejected[:] = [_too_long(evidence[0].caption)]
+        result.rejected[:] = [_reject_too_long(evidence[0].caption)]
     elif not result.accepted and not result.rejected:
         of_caption = np.concatenate([candidates[number] for number in sentences])
-        result.rejected.append(_nothing_sampled(of_caption, batch))
+        result.rejected.append(_reject_without_sample(of_caption, batch))
     return result
 
 
@@ -374,7 +363,7 @@ def _in_random_order(sentences: Sequence[int], operator: Operator, batch: Batch,
     return [sentences[place] for place in np.argsort(keys, kind="stable").tolist()]
 
 
-def _spread(
+def _fill_quotas(
     results: Sequence[OperatorResult],
     captions: Sequence[Sequence[int]],
     quota: int,
@@ -405,7 +394,7 @@ def _spread(
                 more = share + (place < rest)  # the rest goes to the first sentences, one row each
                 if more:
                     wanted[number] = len(results[number].accepted) + more
-        fill(results, dict(sorted(wanted.items())), source, operator, batch)
+        add_accepted_rows(results, dict(sorted(wanted.items())), source, operator, batch)
 
         still_waiting = []
         for sentences, open_sentences in waiting:
@@ -416,19 +405,19 @@ def _spread(
         waiting = still_waiting
 
 
-def _joined(results: Sequence[OperatorResult], evidence: Sequence[Evidence]) -> OperatorResult:
+def _join_sentences(results: Sequence[OperatorResult], evidence: Sequence[Evidence]) -> OperatorResult:
     """The results of the sentences of one caption as those of the caption: in turn one row of each.
 
     Of several sentences the first MOST_REJECTED rejections are kept.
     """
-    accepted = _in_turn([result.accepted for result in results], evidence)
-    rejected = _in_turn([result.rejected for result in results], evidence)
+    accepted = _alternate_sentences([result.accepted for result in results], evidence)
+    rejected = _alternate_sentences([result.rejected for result in results], evidence)
     if len(results) > 1:
         del rejected[MOST_REJECTED:]
     return OperatorResult(accepted, rejected)
 
 
-def _in_turn(rows_of_sentences: Sequence[Sequence[Row]], evidence: Sequence[Evidence]) -> list[Row]:
+def _alternate_sentences(rows_of_sentences: Sequence[Sequence[Row]], evidence: Sequence[Evidence]) -> list[Row]:
     """The rows of some sentences as rows of their caption: the first of each sentence, the second of each, and so on.
 
     evidence: for each sentence.
@@ -441,13 +430,13 @@ def _in_turn(rows_of_sentences: Sequence[Sequence[Row]], evidence: Sequence[Evid
     ]
 
 
-def _too_long(sentence: Caption) -> Row:
+def _reject_too_long(sentence: Caption) -> Row:
     """The rejection of a caption all of whose sentences are too long."""
     what, limit = ("caption", MAX_TOKENS) if sentence.whole.too_long else ("sentence", MAX_SENTENCE)
-    return of_whole_caption(TOO_LONG, f"{what} must be <= {limit} tokens")
+    return reject_whole_caption(TOO_LONG, f"{what} must be <= {limit} tokens")
 
 
-def fill(
+def add_accepted_rows(
     results: Sequence[OperatorResult],
     wanted: Mapping[int, int],
     source: Source,
@@ -503,7 +492,7 @@ def candidates_by_sentence(operator: Operator, batch: Batch) -> list[np.ndarray]
     """For each sentence of a batch, the numbers of the candidates that an operator may take; none if it lists rows."""
     if not isinstance(operator, SamplingOperator):
         return [np.zeros(0, int)] * len(batch.evidence)
-    candidates = operator.weighted(batch).candidates
+    candidates = operator.weighted_candidates(batch).candidates
     sentence = batch.candidates.caption_of_candidate[candidates]
     order = np.argsort(sentence, kind="stable")
     bounds = np.searchsorted(sentence[order], np.arange(1, len(batch.evidence)))
@@ -551,7 +540,7 @@ def _readmit_best(
             return
 
 
-def _nothing_sampled(candidates: np.ndarray, batch: Batch) -> Row:
+def _reject_without_sample(candidates: np.ndarray, batch: Batch) -> Row:
     """The rejection of a caption of which an operator has sampled nothing.
 
     Its reason is the one that most of the candidates have, or that there are none. Words that may name the same thing
@@ -563,10 +552,10 @@ def _nothing_sampled(candidates: np.ndarray, batch: Batch) -> Row:
     possible = candidates[table.weight[candidates] > 0]
     counts = Counter(REASONS[code] for code in table.reason[possible].tolist() if code != FREE)
     if not counts:
-        return of_whole_caption(NO_CANDIDATE)
+        return reject_whole_caption(NO_CANDIDATE)
     reason = max(sorted(counts), key=counts.__getitem__)
     why = WHY_NOT_SAMPLED.get(reason, "refused for this reason")
-    return of_whole_caption(reason, f"no word was sampled, most are {why}; excluded=true lists them")
+    return reject_whole_caption(reason, f"no word was sampled, most are {why}; excluded=true lists them")
 
 
 def _excluded_rows(number: int, candidates: np.ndarray, operator: SamplingOperator, batch: Batch) -> list[Row]:

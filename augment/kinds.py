@@ -12,14 +12,8 @@ from typing import Any, Literal, NamedTuple
 
 from .caption import Caption
 from .language import hypernymy
-from .language.semantic_classes import prepositions
-from .mentions import (
-    mentioned_attributes,
-    mentioned_nouns,
-    mentioned_numerals,
-    mentioned_prepositions,
-    mentioned_verbs,
-)
+from .language.semantic_classes import preposition_table
+from .mentions import mentioned_attributes, mentioned_nouns, mentioned_numerals, mentioned_prepositions, mentioned_verbs
 from .slots.nouns import Slot, attribute_slots, noun_slots, numeral_slots, numeral_value
 from .slots.verbs import preposition_slots, verb_slots
 
@@ -34,12 +28,12 @@ class Kind(NamedTuple):
         `negcap.augment.truth.estimates`: by association with all that the captions mention, or by how often one
         caption of an image gives another value to the same thing (transition); None: it is not.
     floor: the lowest log p(word | rest of the caption) of a replacement, in nats.
+    is_more_general: (old, new) -> whether whatever `old` says is also said by `new`: dog -> animal.
     others_agree: whether other words change with a replacement ("two dogs **run**"), so that only reading the whole
         negative tells how plausible it is.
     least_count: how often a corpus must have a word that may replace others; None: as often as its setting `min_count`.
     preference: how much better ratings raise the chance of a replacement: the power of the odds of being good, see
         `negcap.augment.raters.preference`.
-    is_more_general: (old, new) -> whether whatever `old` says is also said by `new`: dog -> animal.
     """
 
     name: str
@@ -47,15 +41,15 @@ class Kind(NamedTuple):
     mentions: Callable[[Caption], frozenset[Any]]
     estimate: Literal["association", "transition"] | None
     floor: float
-    others_agree: bool
-    least_count: int | None
-    preference: float
     is_more_general: Callable[[str, str], bool]
+    others_agree: bool = False
+    least_count: int | None = None
+    preference: float = 2.0
 
 
 def _same_preposition(old: str, new: str) -> bool:
     """Whether two prepositions say the same of two things; none is more general than another."""
-    return prepositions().same_relation(old, new)
+    return preposition_table().same_relation(old, new)
 
 
 def _same_number(old: str, new: str) -> bool:
@@ -74,9 +68,6 @@ KINDS: dict[str, Kind] = {
             mentions=mentioned_nouns,
             estimate="association",
             floor=-8.0,
-            others_agree=False,
-            least_count=None,
-            preference=2.0,
             is_more_general=hypernymy.is_noun_of,
         ),
         Kind(
@@ -86,7 +77,6 @@ KINDS: dict[str, Kind] = {
             # What other captions say stands on a table is mostly another thing: the relations in space decide.
             estimate=None,
             floor=-9.0,
-            others_agree=False,
             least_count=3,
             preference=0.5,
             is_more_general=_same_preposition,
@@ -99,7 +89,6 @@ KINDS: dict[str, Kind] = {
             floor=float("-inf"),
             others_agree=True,
             least_count=3,
-            preference=2.0,
             is_more_general=_same_number,
         ),
         Kind(
@@ -108,9 +97,6 @@ KINDS: dict[str, Kind] = {
             mentions=mentioned_attributes,
             estimate="transition",
             floor=-8.0,
-            others_agree=False,
-            least_count=None,
-            preference=2.0,
             is_more_general=hypernymy.is_attribute_of,
         ),
         Kind(
@@ -119,9 +105,6 @@ KINDS: dict[str, Kind] = {
             mentions=mentioned_verbs,
             estimate="association",
             floor=-7.0,
-            others_agree=False,
-            least_count=None,
-            preference=2.0,
             is_more_general=hypernymy.is_verb_of,
         ),
     )

@@ -7,7 +7,7 @@ Nouns and verbs are asserted as such. A number, a preposition or an attribute is
 from __future__ import annotations
 
 from .caption import Caption, Token, cached_on_caption
-from .language.semantic_classes import attributes
+from .language.semantic_classes import attribute_table
 from .slots.nouns import NOUN_TAGS, attribute_slots, noun_slots, numeral_slots
 from .slots.verbs import preposition_uses
 
@@ -39,7 +39,7 @@ def mentioned_prepositions(caption: Caption) -> frozenset[tuple[str, str]]:
 @cached_on_caption
 def mentioned_attributes(caption: Caption) -> frozenset[tuple[str, str]]:
     """The (noun, attribute) pairs of a caption; the noun is "" if the parse gives none: "a man in red" -> ("", red)."""
-    known = attributes().dimensions
+    known = attribute_table().dimensions
     described = {index: ("", word) for index, word in enumerate(caption.lowered) if word in known}
     described.update((slot.start, (caption.tokens[slot.noun].lemma, slot.entry)) for slot in attribute_slots(caption))
     return frozenset(described.values())

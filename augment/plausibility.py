@@ -19,7 +19,7 @@ import numpy as np
 from .caption import Caption, cached, read_only
 from .cloze.model import CaptionEncoding, ClozeModel, Span, cloze_model
 from .cloze.network import single_threaded
-from .cloze.states import Place, normalised
+from .cloze.states import Place, normalise_word
 from .cloze.surrogate import surrogate_of
 from .edits import Edit
 from .kinds import KINDS
@@ -27,7 +27,7 @@ from .lexicon.lexicon import Lexicon
 from .reproducible import log
 from .rows import Row
 from .slots.nouns import noun_slots, numeral_value
-from .slots.verbs import inflected, preposition_uses
+from .slots.verbs import inflect_verb, preposition_uses
 
 if TYPE_CHECKING:
     from .lexicon.entries import Entries
@@ -39,7 +39,7 @@ WINDOW = 3  # number of words on either side of an edit that are looked at with 
 CACHED = 64  # number of lexicons, kinds and forms whose units are cached
 
 
-def encode(captions: Sequence[Caption], model: ClozeModel | None = None) -> list[CaptionEncoding]:
+def encode_captions(captions: Sequence[Caption], model: ClozeModel | None = None) -> list[CaptionEncoding]:
     """Each caption as a cloze model (None: the shipped one) has read it; faster for many captions in one call. Nouns
     and prepositions of several words can be asked for as a whole.
     """
@@ -71,19 +71,20 @@ def head_units(lexicon: Lexicon, kind: str, form: str = "") -> np.ndarray:
     "umbrella". kind, form: see `entry_units`.
     """
     units = (lexicon.cloze or cloze_model()).units
-    heads = (name and units.of_head(name) for name in surfaces_of(lexicon, kind, form))
-    return read_only(np.array([head or -1 for head in heads], np.int64))
+    numbers = (name and units.number_of_head(name) for name in surfaces_of(lexicon, kind, form))
+    # No entry has the number 0, which is START.
+    return read_only(np.array([number or -1 for number in numbers], np.int64))
 
 
 def surfaces_of(lexicon: Lexicon, kind: str, form: str = "") -> Sequence[str | None]:
-    """Each lexicon entry of a kind in a form, as it is written; None for one that has none."""
+    """Each lexicon entry of a kind in a form, as it is written: "box" as "nns" -> "boxes"; None for one without it."""
     names: Sequence[str | None] = lexicon.entries(kind).names
     if kind == "noun":
         surfaces = lexicon.forms(many=form == "nns")
         names = [surfaces.get(name) for name in lexicon.nouns.names]
     elif kind == "verb":
         surfaces = lexicon.inflected.get(form.lower(), {})
-        names = [inflected(name, form, surfaces) for name in lexicon.verbs.names]
+        names = [inflect_verb(name, form, surfaces) for name in lexicon.entries("verb").names]
     return names
 
 
@@ -153,18 +154,18 @@ def words_after(caption: Caption, edits: Sequence[Edit]) -> Edited:
     """A caption after edits, which are disjoint and in text order."""
     edited = Edited(words=[], starts=[], ends=[], kept=[])
     lowered = caption.lowered
-    begins = caption.begins
-    token = 0
-    last = len(begins)
+    token_starts = caption.token_starts
+    token = 0  # the first that is not copied, nor replaced, so far
+    last = len(token_starts)
     for start, end, new in edits:
-        first = bisect_left(begins, start, token)
+        first = bisect_left(token_starts, start, token)
         if first > token:
             edited.kept.append(KeptRun(token, first, len(edited.words)))
             edited.words.extend(lowered[token:first])
         edited.starts.append(len(edited.words))
         edited.words.extend(WORD.findall(new.lower()))
         edited.ends.append(len(edited.words))
-        token = bisect_left(begins, end, first)
+        token = bisect_left(token_starts, end, first)
     if last > token:
         edited.kept.append(KeptRun(token, last, len(edited.words)))
         edited.words.extend(lowered[token:])
@@ -214,9 +215,7 @@ def compare(captions: Sequence[Caption], encodings: Sequence[CaptionEncoding], r
         comparisons |= _estimated_comparisons(together, encodings, rows)
     rest = [number for number in range(len(captions)) if number not in comparisons]
     read = read_and_compare(
-        [captions[number] for number in rest],
-        [encodings[number] for number in rest],
-        [rows[number] for number in rest],
+        [captions[number] for number in rest], [encodings[number] for number in rest], [rows[number] for number in rest]
     )
     comparisons |= zip(rest, read, strict=True)
     return [comparisons[number] for number in range(len(captions))]
@@ -234,17 +233,18 @@ class ReplacedUnit(NamedTuple):
 
 
 def _replaced_unit(number: int, caption: Caption, encoding: CaptionEncoding, row: Row) -> ReplacedUnit | None:
-    """What negative `number` replaces, if that is one unit and there is a surrogate; None otherwise.
+    """The one unit (a word or phrase) that negative `number` replaces; None: it does more, or must be read as a whole.
 
     A new phrase that is no unit is given by its head. "an" in place of "a" does not count as a change.
     """
+    # The surrogate estimates the change from the states of the caption's GRUs, which only some encodings keep.
     if row.change not in REPLACED or surrogate_of(encoding.model) is None or encoding.states is None:
         return None
-    changes = list(_changed(caption, row.edits))
+    changes = list(_changed_tokens(caption, row.edits))
     if len(changes) != 1:
         return None
     place = encoding.place(changes[0].first, changes[0].end)
-    unit = encoding.model.units.of_head(changes[0].new)
+    unit = encoding.model.units.number_of_head(changes[0].new)
     return None if place is None or unit is None else ReplacedUnit(number, place, unit)
 
 
@@ -271,10 +271,7 @@ def _estimated_comparisons(
     slots = surrogate.at_slots(slot_encodings, np.array([place for _, place in slot_number]))
     by_slot = np.argsort(slot_of, kind="stable").tolist()  # the surrogate wants ascending slots
     estimates = surrogate.estimate(
-        slots,
-        np.array([slot_of[row] for row in by_slot]),
-        np.array([replaced[row].unit for row in by_slot]),
-        WINDOW,
+        slots, np.array([slot_of[row] for row in by_slot]), np.array([replaced[row].unit for row in by_slot]), WINDOW
     )
     comparisons = {}
     for row, loss, lowest, whole in zip(
@@ -288,18 +285,20 @@ def _estimated_comparisons(
     return comparisons
 
 
-def replacements(caption: Caption, encoding: CaptionEncoding, row: Row) -> Iterator[tuple[Place, int | None]]:
-    """The place of each word or phrase that a row replaces, and the number of the new unit, or of the head of a
-    phrase that is no unit; None for what the model does not know.
+def replaced_units(caption: Caption, encoding: CaptionEncoding, row: Row) -> Iterator[tuple[Place, int | None]]:
+    """The place of each word or phrase that a row replaces, and the number of the unit that is put there.
 
-    Where a quantity is replaced, it alone; not "an" in place of "a", nor what is only put in. What is no unit, nor
-    asked for when the caption was read, has the place of its last word.
+    The unit is that of the head of a phrase that is no unit; None for what the model does not know. Where a numeral is
+    replaced, it alone; not "an" in place of "a", nor what is only put in. What is no unit, nor asked for when the
+    caption was read, has the place of its last word.
     """
-    for change in _changed(caption, row.edits):
-        if change.first < change.end and (row.change != "numeral" or normalised(change.new) == row.replacement):
-            place = encoding.place(change.first, change.end) or encoding.around(change.end - 1)
+    for change in _changed_tokens(caption, row.edits):
+        # The noun and verbs that agree with a numeral are edited, too, and say nothing of it.
+        is_replaced = row.change != "numeral" or normalise_word(change.new) == row.replacement
+        if change.first < change.end and is_replaced:
+            place = encoding.place(change.first, change.end) or encoding.place_of_token(change.end - 1)
             if place is not None:
-                yield place, encoding.model.units.of_head(change.new)
+                yield place, encoding.model.units.number_of_head(change.new)
 
 
 class ChangedTokens(NamedTuple):
@@ -310,13 +309,14 @@ class ChangedTokens(NamedTuple):
     new: str
 
 
-def _changed(caption: Caption, edits: Sequence[Edit]) -> Iterator[ChangedTokens]:
-    """What each edit changes; "an" in place of "a" is no change."""
+def _changed_tokens(caption: Caption, edits: Sequence[Edit]) -> Iterator[ChangedTokens]:
+    """The tokens that each edit replaces, and by what; an "an" in place of "a" is no change."""
     for start, end, new in edits:
-        first = bisect_left(caption.begins, start)
-        last = bisect_left(caption.begins, end)
-        if last != first + 1 or normalised(new) != normalised(caption.lowered[first]):
-            yield ChangedTokens(first, last, new)
+        first = bisect_left(caption.token_starts, start)
+        behind = bisect_left(caption.token_starts, end)
+        is_one_token = behind == first + 1
+        if not is_one_token or normalise_word(new) != normalise_word(caption.lowered[first]):
+            yield ChangedTokens(first, behind, new)
 
 
 def read_and_compare(
@@ -357,7 +357,7 @@ def read_and_compare(
         text_of.append(text_number[key])
     own = [encodings[i] for i in first_row]
     new_encodings = encodings[0].model.read_edited(own, texts)
-    losses = _losses(own, new_encodings, [edited[i].kept for i in first_row]).tolist()
+    losses = _lost_log_p(own, new_encodings, [edited[i].kept for i in first_row]).tolist()
     scores: list[Sequence[float]] = [new_encodings[number].scores for number in text_of]
     others = [i for i, position in enumerate(numerals) if position is not None and edited[i].words != texts[text_of[i]]]
     if others:
@@ -374,7 +374,7 @@ def read_and_compare(
             Comparison(
                 log_odds=whole if row.plausibility is None else row.plausibility,
                 loss=losses[text_of[i]],
-                lowest=_lowest(new_encodings[text_of[i]].place_of, scores[i], edited[i]),
+                lowest=_lowest_near_edits(new_encodings[text_of[i]].place_of, scores[i], edited[i]),
                 whole=whole,
             )
         )
@@ -391,7 +391,7 @@ def lowest_number(old: str, new: str) -> str:
     return "2" if digits else "two"
 
 
-def _losses(
+def _lost_log_p(
     old: Sequence[CaptionEncoding], new: Sequence[CaptionEncoding], kept: Sequence[Sequence[KeptRun]]
 ) -> np.ndarray:
     """How much log p is lost in all that caption and negative share (`Comparison.loss`): (negatives,).
@@ -449,7 +449,7 @@ def _scores_at(encodings: Sequence[CaptionEncoding], text: np.ndarray, places: n
     )
 
 
-def _lowest(place_of: Sequence[int], scores: Sequence[float], edited: Edited) -> float:
+def _lowest_near_edits(place_of: Sequence[int], scores: Sequence[float], edited: Edited) -> float:
     """The lowest log p of a unit in an edit, or at most WINDOW units before or behind it; at most 0.
 
     A unit is a word, or a phrase that the cloze model knows as a whole. So a negative has positions of two sorts: of
@@ -481,6 +481,6 @@ def _numeral_position(starts: Sequence[int], row: Row) -> int | None:
     if row.change != "numeral":
         return None
     for start, edit in zip(starts, row.edits, strict=True):
-        if normalised(edit.new) == row.replacement:
+        if normalise_word(edit.new) == row.replacement:
             return start
     return None

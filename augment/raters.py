@@ -27,7 +27,7 @@ from .cloze.model import CaptionEncoding, ClozeModel
 from .cloze.network import single_threaded
 from .cloze.states import Place
 from .data import data_path
-from .plausibility import Comparison, compare, replacements
+from .plausibility import Comparison, compare, replaced_units
 from .reproducible import exp, log, sigmoid
 from .rows import COMPATIBLE, UNNATURAL, Change, Row
 
@@ -106,6 +106,7 @@ class RaterModel:
 
     @single_threaded()
     def _projected(self, vectors: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """Vectors times weights; zeros if the weights were fitted with the vectors of another model."""
         return vectors @ weights if self._own else np.zeros((len(vectors), weights.shape[1]))
 
     @single_threaded()
@@ -138,15 +139,16 @@ class RaterModel:
             hidden += features[block] @ self._features
             hidden += shifts[changes[block]]
             np.maximum(hidden, 0.0, out=hidden)
-            logits[block] = _exact(hidden) @ self._output[:hidden_size]
+            logits[block] = _round_for_exact_sums(hidden) @ self._output[:hidden_size]
             products = at_place[:, hidden_size:] * of_unit[:, hidden_size:]
-            logits[block] += _exact(products) @ self._output[hidden_size:]
+            logits[block] += _round_for_exact_sums(products) @ self._output[hidden_size:]
         return Ratings(*sigmoid(logits + self._last).round(4).T)
 
 
 def p_bad(unnatural: np.ndarray, compatible: np.ndarray) -> np.ndarray:
-    """The probability that raters call negatives unnatural, or compatible with their captions: arrays of the two
-    probabilities (see `Ratings`), of any shape.
+    """The probability that raters find any fault with negatives: call them unnatural, or compatible with their caption.
+
+    unnatural, compatible: the two probabilities (see `Ratings`), of any shape, which is that of the result.
     """
     return 1 - (1 - unnatural) * (1 - compatible)
 
@@ -165,9 +167,13 @@ def preference(unnatural: np.ndarray, compatible: np.ndarray, power: np.ndarray)
 
 
 def place_inputs(encodings: Sequence[CaptionEncoding], places: Sequence[Place]) -> tuple[np.ndarray, np.ndarray]:
-    """Places in captions as `RaterModel` is given them: the cloze model's context vector of each place, followed by the
-    mean word vector of the units that the caption has there, (places, 2 * width); and the lowest log p(unit | rest) of
-    these units, (places,). A place has at least one unit; there is an encoding for each, that of its caption.
+    """Places in captions as `RaterModel` is given them.
+
+    encodings: for each place, how its caption was read. places: each has at least one unit.
+
+    Returns:
+        The cloze model's context vector of each place, followed by the mean word vector of the units that the caption
+        has there, (places, 2 * width); and the lowest log p(unit | rest) of these units, (places,).
     """
     old_log_p: list[float] = []
     old_units: list[Sequence[int]] = []
@@ -178,12 +184,12 @@ def place_inputs(encodings: Sequence[CaptionEncoding], places: Sequence[Place]) 
     counts = np.array([len(units) for units in old_units])
     words = encodings[0].model.embedding[np.fromiter(chain.from_iterable(old_units), np.int64)]
     sums = np.add.reduceat(words, np.cumsum(counts) - counts)
-    means = _exact(sums / counts.astype(np.float32)[:, None])
-    vectors = np.stack([encoding.at(place) for encoding, place in zip(encodings, places, strict=True)])
+    means = _round_for_exact_sums(sums / counts.astype(np.float32)[:, None])
+    vectors = np.stack([encoding.vector_at(place) for encoding, place in zip(encodings, places, strict=True)])
     return np.concatenate([vectors, means], axis=1), np.array(old_log_p)
 
 
-def features(comparisons: np.ndarray, sizes: np.ndarray, means: np.ndarray, old_log_p: np.ndarray) -> np.ndarray:
+def rater_features(comparisons: np.ndarray, sizes: np.ndarray, means: np.ndarray, old_log_p: np.ndarray) -> np.ndarray:
     """The FEATURES of negatives: (negatives, features).
 
     comparisons: a `Comparison` each, (negatives, 4). Of their captions, each (negatives,): the number of units, the
@@ -194,17 +200,21 @@ def features(comparisons: np.ndarray, sizes: np.ndarray, means: np.ndarray, old_
         log(1.0 + loss), np.maximum(lowest, LOWEST) / 5, np.clip(whole, *WHOLE) / 5, log(sizes) - 2.25,
         np.maximum(means, MEAN) / 2, np.maximum(old_log_p, LOWEST) / 5,
     )  # fmt: skip
-    return _exact(np.stack(columns, axis=1))
+    return _round_for_exact_sums(np.stack(columns, axis=1))
 
 
-def _exact(numbers: np.ndarray) -> np.ndarray:
+def _round_for_exact_sums(numbers: np.ndarray) -> np.ndarray:
+    """Numbers as whole multiples of 1 / EXACT, whose sums are the same in any order and on any processor."""
     return np.rint(numbers * EXACT) / EXACT
 
 
 class Inputs(NamedTuple):
-    """What the network is given of negatives: the numbers of their changes in CHANGES, (negatives,); the `features`;
-    the mean vector of the places whose words are replaced (`place_inputs`), (negatives, 2 * width), and that of the new
-    units, (negatives, width), 0 if there are none.
+    """What the network is given of negatives.
+
+    changes: the number of each one's change in CHANGES, (negatives,).
+    features: the `rater_features`, (negatives, features).
+    places: the mean vector of the places whose words are replaced (`place_inputs`), (negatives, 2 * width).
+    units: the mean word vector of what is inserted there, (negatives, width). Both are 0 where no word is replaced.
     """
 
     changes: np.ndarray
@@ -217,7 +227,7 @@ class Inputs(NamedTuple):
         return Inputs(*(column[rows] for column in self))
 
 
-def inputs(
+def rater_inputs(
     captions: Sequence[Caption],
     encodings: Sequence[CaptionEncoding],
     rows: Sequence[Row],
@@ -237,7 +247,7 @@ def inputs(
     slot_number: dict[tuple[int, Place], int] = {}
     slot_encodings: list[CaptionEncoding] = []
     for number, (caption, encoding, row) in enumerate(zip(captions, encodings, rows, strict=True)):
-        for place, unit in replacements(caption, encoding, row):
+        for place, unit in replaced_units(caption, encoding, row):
             slot = (id(encoding), place)
             if slot not in slot_number:
                 slot_number[slot] = len(slot_number)
@@ -254,12 +264,12 @@ def inputs(
         units[changed_rows] = np.add.reduceat(words, first)
         old_log_p[changed_rows] = np.minimum.reduceat(lowest[slot_of], first)
         counts[changed_rows] = number_of_words
-    sizes, means = scores_of(encodings)
+    sizes, means = sizes_and_mean_scores(encodings)
     return Inputs(
         changes=np.array([change_number(row.change) for row in rows]),
-        features=features(np.array(comparisons, float), sizes, means, old_log_p),
-        places=_exact(places / counts[:, None]),
-        units=_exact(units / counts[:, None]),
+        features=rater_features(np.array(comparisons, float), sizes, means, old_log_p),
+        places=_round_for_exact_sums(places / counts[:, None]),
+        units=_round_for_exact_sums(units / counts[:, None]),
     )
 
 
@@ -269,18 +279,18 @@ def predict_ratings(
     encodings: Sequence[CaptionEncoding],
     rows: Sequence[Row],
 ) -> Ratings:
-    """The ratings of negatives; the arguments are those of `inputs`, and all encodings are of one model."""
+    """The ratings of negatives; the arguments are those of `rater_inputs`, and all encodings are of one model."""
     if not rows:
         return Ratings(np.zeros(0), np.zeros(0))
     model = rater_model_of(encodings[0].model)
-    given = inputs(captions, encodings, rows, comparisons)
+    given = rater_inputs(captions, encodings, rows, comparisons)
     places = model.project_places(given.places)
     units = model.project_units(given.units)
     each = np.arange(len(rows))
     return model.predict(given.changes, given.features, places, units, each, each)
 
 
-def rate(captions: Sequence[Caption], encodings: Sequence[CaptionEncoding], rows: Sequence[Row]) -> None:
+def rate_rows(captions: Sequence[Caption], encodings: Sequence[CaptionEncoding], rows: Sequence[Row]) -> None:
     """Fill in `plausibility`, `p_unnatural` and `p_compatible` of rows; for each its caption, and how that was read."""
     if not rows:
         return
@@ -298,21 +308,23 @@ def rate(captions: Sequence[Caption], encodings: Sequence[CaptionEncoding], rows
 
 
 def refusals(unnatural: np.ndarray, compatible: np.ndarray, max_unnatural: float, max_compatible: float) -> np.ndarray:
-    """Why raters refuse negatives: UNNATURAL or COMPATIBLE, "" if they do not; unnatural, compatible: the `Ratings`, of
-    which NaN refuses nothing. The result has their shape.
+    """Why raters refuse negatives: UNNATURAL or COMPATIBLE, "" if they do not; an array of the shape of the ratings.
+
+    unnatural, compatible: the two probabilities of each (see `Ratings`); NaN refuses nothing.
     """
     return np.where(unnatural > max_unnatural, UNNATURAL, np.where(compatible > max_compatible, COMPATIBLE, ""))
 
 
 def is_fallback(unnatural: np.ndarray, compatible: np.ndarray, max_bad: float, max_compatible: float) -> np.ndarray:
-    """Whether negatives are good enough for a caption of which an operator has no better one: their `p_bad` is at most
-    max_bad, and their probability of being compatible with the caption at most max_compatible. unnatural, compatible:
-    as for `p_bad`; where they are NaN the result is False.
+    """Whether negatives are good enough for a caption of which an operator has no better one: an array of booleans.
+
+    unnatural, compatible: the two probabilities of each (see `Ratings`); where they are NaN the result is False.
+    max_bad, max_compatible: the highest `p_bad`, and probability of being compatible, that are good enough.
     """
     return (p_bad(unnatural, compatible) <= max_bad) & (compatible <= max_compatible)
 
 
-def scores_of(encodings: Sequence[CaptionEncoding]) -> tuple[np.ndarray, np.ndarray]:
+def sizes_and_mean_scores(encodings: Sequence[CaptionEncoding]) -> tuple[np.ndarray, np.ndarray]:
     """The number of units of each text, but at least 1, and the mean log p(unit | rest); both (texts,)."""
     sizes = np.array([max(len(encoding.scores), 1) for encoding in encodings])
     return sizes, np.array([encoding.total for encoding in encodings]) / sizes

@@ -1,7 +1,7 @@
 """Negatives that others wrote: find what they change in their caption, and whether the captions make them true.
 
-`recover` tells which word is replaced by which, or what is swapped; `judge` whether that is true, false or undecidable
-by the captions of the image, and whether the negative is kept.
+`recover` tells which word is replaced by which, or what is swapped; `judge_negatives` whether that is true, false or
+undecidable by the captions of the image, and whether the negative is kept.
 """
 
 from __future__ import annotations
@@ -19,27 +19,28 @@ from pydantic import Field
 from .caption import Caption
 from .edits import Edit
 from .evidence import Evidence, mentions_of
-from .language.grammar import article
+from .language.grammar import indefinite_article
 from .language.negation import NEGATIONS
 from .language.wordnet import first_sense
 from .lexicon.lexicon import Lexicon
-from .operators import violation
+from .operators import violation_of_row
 from .operators.swap import swap_row
-from .raters import PREFERRED_UNNATURAL, rate
-from .rows import BOTH, LIKELY_TRUE, UNNATURAL, Change, Row, exchanged
+from .raters import PREFERRED_UNNATURAL, rate_rows
+from .rows import BOTH, UNNATURAL, Change, Row, exchange_row
 from .settings import Cloze, MaxTrue, Settings, SpacyModel
 from .slots.nouns import Slot, attribute_slots, noun_slots, numeral_slots
 from .slots.verbs import preposition_uses
-from .truth.contradiction import likely_word
+from .truth.contradiction import likely_violation
 from .truth.entailment import (
     ChangedSpan,
+    ContentWord,
+    canonical_meaning,
     content_words,
-    follows,
     is_kind_of,
     leaves_open,
     may_change_places,
-    meaning,
-    replaces,
+    span_excludes_word,
+    span_follows,
 )
 from .truth.estimates import MAX_P_TRUE
 
@@ -73,38 +74,23 @@ class Recovered(NamedTuple):
 def recover(caption: Caption, negative: Caption) -> Recovered:
     """Find what turned a caption into a negative, whoever has made it; both are parsed.
 
-    The edits are those of `align`. `replaced` and `replacement` are lexicon entries where both parses agree on what
-    kind of word stands there, else the words as written. Words that only follow the change ("a" to "an", "is" to "are",
-    "his" to "her") do not count. The row of equal texts is rejected as `unchanged`.
+    The edits are those of `align_words`. `replaced` and `replacement` are lexicon entries where both parses agree on
+    what kind of word stands there, else the words as written. Words that only follow the change ("a" to "an", "is" to
+    "are", "his" to "her") do not count. The row of equal texts is rejected as `unchanged`.
     """
-    edits = align(caption.text, negative.text)
+    edits = align_words(caption.text, negative.text)
     if not edits or caption.text.lower() == negative.text.lower():
-        return Recovered(
-            REWRITE,
-            Row(
-                change="none",
-                edits=edits,
-                tokens=(),
-                replaced="",
-                replacement="",
-                reason="unchanged",
-            ),
-        )
+        row = Row(change="none", edits=edits, tokens=(), replaced="", replacement="", reason="unchanged")
+        return Recovered(REWRITE, row)
     main = _main_spans(caption, negative, edits)
     old = [" ".join(caption.lowered[span.start : span.end]) for span in main]
     new = [" ".join(negative.lowered[span.new_start : span.new_end]) for span in main]
     # The row for all cases but those that follow: the words as written, "man | dog" for two places.
-    plain = Row(
-        change="none",
-        edits=edits,
-        tokens=(),
-        replaced=BOTH.join(old),
-        replacement=BOTH.join(new),
-    )
+    plain = Row(change="none", edits=edits, tokens=(), replaced=BOTH.join(old), replacement=BOTH.join(new))
 
     # From what is most specific to what is least: a swap may look like two replacements, and a denial like an addition.
     if len(main) == 2:
-        swapped = _swapped(caption, negative, main[0], main[1], edits)
+        swapped = _recover_swap(caption, negative, main[0], main[1], edits)
         if swapped is not None:
             return swapped
     if Counter(caption.lowered) == Counter(negative.lowered):
@@ -112,7 +98,7 @@ def recover(caption: Caption, negative: Caption) -> Recovered:
     changed_words = {*" ".join(old).split(), *" ".join(new).split()}
     if NEGATIONS & changed_words:
         return Recovered("negate", plain)
-    replaced = _replaced(caption, negative, main, edits)
+    replaced = _recover_replacement(caption, negative, main, edits)
     if replaced is not None:
         return replaced
     if not any(old):
@@ -120,7 +106,7 @@ def recover(caption: Caption, negative: Caption) -> Recovered:
     return Recovered("remove" if not any(new) else REWRITE, plain)
 
 
-def align(caption: str, text: str) -> tuple[Edit, ...]:
+def align_words(caption: str, text: str) -> tuple[Edit, ...]:
     """The edits of whole words that turn `caption` into `text`: apply(caption, align(caption, text)) == text.
 
     Disjoint, in order, and as short as they can be. Neighbouring words are edits of their own where one word takes the
@@ -150,12 +136,14 @@ def align(caption: str, text: str) -> tuple[Edit, ...]:
         else:
             spans.append(ChangedSpan(start=first.start, end=last.end, new_start=first.new_start, new_end=last.new_end))
     return tuple(
-        _tidy(caption, Edit(starts[span.start], starts[span.end], "".join(new[span.new_start : span.new_end])))
+        _without_shared_space(
+            caption, Edit(starts[span.start], starts[span.end], "".join(new[span.new_start : span.new_end]))
+        )
         for span in spans
     )
 
 
-def _tidy(caption: str, edit: Edit) -> Edit:
+def _without_shared_space(caption: str, edit: Edit) -> Edit:
     """An edit without white space that both sides have at an end; " red" put in becomes "red " one place on."""
     start, end, new = edit
     while start < end and new and caption[start] == new[0] and new[0].isspace():
@@ -164,6 +152,7 @@ def _tidy(caption: str, edit: Edit) -> Edit:
     while start < end and new and caption[end - 1] == new[-1] and new[-1].isspace():
         end -= 1
         new = new[:-1]
+    # What is only put in takes the space behind it, as `align_words` promises: "a| dog" + " red" -> "a |dog" + "red ".
     if start == end and new[:1].isspace() and caption[start : start + 1] == new[0]:
         return Edit(start + 1, end + 1, new[1:] + new[0])
     return Edit(start, end, new)
@@ -174,25 +163,14 @@ def _main_spans(caption: Caption, negative: Caption, edits: tuple[Edit, ...]) ->
 
     edits: what turns the caption into the negative.
     """
-    spans = _changed_spans(caption, negative, edits)
-    return [span for span in spans if not _only_agrees(caption, negative, span)] or spans
-
-
-def _changed_spans(caption: Caption, negative: Caption, edits: tuple[Edit, ...]) -> list[ChangedSpan]:
-    """The tokens that each edit takes out of the caption, and those that it puts into the negative."""
     spans = []
     shift = 0  # how much further on a character of the caption stands in the negative
     for start, end, new in edits:
-        new_start = start + shift
         old_tokens = _tokens_of(caption, start, end)
-        new_tokens = _tokens_of(negative, new_start, new_start + len(new))
-        spans.append(
-            ChangedSpan(
-                start=old_tokens.start, end=old_tokens.stop, new_start=new_tokens.start, new_end=new_tokens.stop
-            )
-        )
+        new_tokens = _tokens_of(negative, start + shift, start + shift + len(new))
+        spans.append(ChangedSpan(old_tokens.start, old_tokens.stop, new_tokens.start, new_tokens.stop))
         shift += len(new) - (end - start)
-    return spans
+    return [span for span in spans if not _only_agrees(caption, negative, span)] or spans
 
 
 def _tokens_of(caption: Caption, start: int, end: int) -> range:
@@ -217,7 +195,7 @@ def _only_agrees(caption: Caption, negative: Caption, span: ChangedSpan) -> bool
     return are_pronouns or (are_verbs and old.lemma == new.lemma)
 
 
-def _slots(caption: Caption) -> list[Slot]:
+def _all_slots(caption: Caption) -> list[Slot]:
     """The slots of a caption, the most specific kinds first; of verbs all, also those that no operator replaces."""
     verbs = [token for token in caption.tokens if token.tag.startswith("VB") and token.pos != "AUX"]
     return [
@@ -225,42 +203,37 @@ def _slots(caption: Caption) -> list[Slot]:
         *attribute_slots(caption),
         *preposition_uses(caption),
         *noun_slots(caption),
-        *(
-            Slot(
-                kind="verb",
-                start=verb.index,
-                end=verb.index + 1,
-                entry=verb.lemma,
-                noun=verb.index,
-            )
-            for verb in verbs
-        ),
+        *(Slot("verb", verb.index, verb.index + 1, entry=verb.lemma, noun=verb.index) for verb in verbs),
     ]
 
 
-def _replaced(
+def _recover_replacement(
     caption: Caption, negative: Caption, main: list[ChangedSpan], edits: tuple[Edit, ...]
 ) -> Recovered | None:
-    """A word that gives way to another of its kind, if all that is changed lies in its slot; None otherwise."""
+    """A word that gives way to another of its kind, if all that is changed lies in its slot; None otherwise.
+
+    main: the spans that are changed, without what only agrees. edits: all that turns the caption into the negative.
+    """
     whole = ChangedSpan(start=main[0].start, end=main[-1].end, new_start=main[0].new_start, new_end=main[-1].new_end)
-    slots_of_negative = _slots(negative)
-    for slot in _slots(caption):
+    slots_of_negative = _all_slots(negative)
+    for slot in _all_slots(caption):
         others = [other for other in slots_of_negative if other.kind == slot.kind and other.entry != slot.entry]
         find = _other_numeral if slot.kind == "numeral" else _other_word
         other = find(caption, negative, whole, slot, others)
-        if other is not None:
-            senses = (first_sense(slot.entry), first_sense(other.entry)) if slot.kind == "noun" else (None, None)
-            is_one_token = slot.kind in ("noun", "numeral", "verb")
-            row = Row(
-                change=cast(Change, slot.kind),
-                edits=edits,
-                tokens=(slot.noun,) if is_one_token else (slot.start, slot.noun),
-                replaced=slot.entry,
-                replacement=other.entry,
-                replaced_synset=senses[0],
-                replacement_synset=senses[1],
-            )
-            return Recovered(f"replace_{slot.kind}", row)
+        if other is None:
+            continue
+        is_noun = slot.kind == "noun"
+        is_one_token = slot.kind in ("noun", "numeral", "verb")
+        row = Row(
+            change=cast(Change, slot.kind),
+            edits=edits,
+            tokens=(slot.noun,) if is_one_token else (slot.start, slot.noun),
+            replaced=slot.entry,
+            replacement=other.entry,
+            replaced_synset=first_sense(slot.entry) if is_noun else None,
+            replacement_synset=first_sense(other.entry) if is_noun else None,
+        )
+        return Recovered(f"replace_{slot.kind}", row)
     return None
 
 
@@ -309,7 +282,7 @@ def _other_word(caption: Caption, negative: Caption, span: ChangedSpan, slot: Sl
     return next((other for other in others if (other.start, other.end) == (first, end)), None)
 
 
-def _swapped(
+def _recover_swap(
     caption: Caption, negative: Caption, left: ChangedSpan, right: ChangedSpan, edits: tuple[Edit, ...]
 ) -> Recovered | None:
     """Two nouns, or two attributes, that have changed places; None if the spans do not hold each other's words."""
@@ -327,27 +300,10 @@ def _swapped(
     attributes = [slot for span in spans for slot in attribute_slots(caption) if span.start <= slot.start < span.end]
     if len(attributes) == 2:
         first, second = attributes
-        words = exchanged(first.entry, second.entry)
-        return Recovered(
-            "swap_attribute",
-            Row(
-                change="attribute_swap",
-                edits=edits,
-                tokens=(first.noun, second.noun),
-                replaced=words.replaced,
-                replacement=words.replacement,
-            ),
-        )
+        row = exchange_row("attribute_swap", edits, (first.noun, second.noun), first.entry, second.entry)
+        return Recovered("swap_attribute", row)
     # Neither two nouns nor two attributes: nothing checks what else changes places.
-    words = exchanged(" ".join(old_left), " ".join(old_right))
-    row = Row(
-        change="none",
-        edits=edits,
-        tokens=(),
-        replaced=words.replaced,
-        replacement=words.replacement,
-    )
-    return Recovered("swap", row)
+    return Recovered("swap", exchange_row("none", edits, (), " ".join(old_left), " ".join(old_right)))
 
 
 class Judging(Settings):
@@ -371,7 +327,7 @@ class Verdict(NamedTuple):
     row: Row
 
 
-def judge(
+def judge_negatives(
     evidence_of_each: Sequence[Evidence], negatives: Sequence[Sequence[Caption]], lexicon: Lexicon, settings: Judging
 ) -> list[list[Verdict]]:
     """Judge the negatives of some captions: for each caption, in the order of its negatives.
@@ -396,7 +352,7 @@ def judge(
             assert evidence.image is not None
             row.p_true = None if truth.true_by else evidence.image.p_true(row, evidence.caption)
             if row.reason is None:
-                _reject(row, truth, evidence, lexicon, settings, is_repeated=negative.text.lower() in seen)
+                _give_reason(row, truth, evidence, lexicon, settings, is_repeated=negative.text.lower() in seen)
             seen.add(negative.text.lower())
             verdicts[-1].append(Verdict(operator=recovered.operator, verdict=truth.value, row=row))
     compared = [
@@ -405,7 +361,7 @@ def judge(
         for verdict in of_caption
         if verdict.row.reason not in NOT_COMPARED
     ]
-    rate(
+    rate_rows(
         [evidence.caption for evidence, _ in compared],
         [evidence.encoding for evidence, _ in compared],
         [row for _, row in compared],
@@ -416,7 +372,7 @@ def judge(
     return verdicts
 
 
-def _reject(
+def _give_reason(
     row: Row, truth: TruthValue, evidence: Evidence, lexicon: Lexicon, settings: Judging, *, is_repeated: bool
 ) -> None:
     """Give a row the reason for which it is rejected, if there is one, and what decided."""
@@ -424,22 +380,17 @@ def _reject(
         row.reason = "too_long"
     elif is_repeated:
         row.reason = "repeated"
-    elif faults(row.text) > faults(evidence.caption.text):
+    elif count_faults(row.text) > count_faults(evidence.caption.text):
         row.reason = "ungrammatical"
     elif truth.true_by:
         row.reason = truth.true_by
         row.detail = truth.word
         row.sibling_id = truth.sibling_id
-    elif settings.cautious and (may_be_true := violation(row, evidence, lexicon)):
-        row.reason = may_be_true.reason
-        row.detail = may_be_true.word
-        row.sibling_id = may_be_true.sibling_id
+    elif settings.cautious and (violation := violation_of_row(row, evidence, lexicon)):
+        violation.reject(row)
     elif settings.cautious and row.p_true is not None and evidence.image is not None:
         if row.p_true > evidence.image.truth.max_p_true:
-            row.reason = LIKELY_TRUE
-            likely = likely_word(row, evidence)
-            row.detail = likely.word
-            row.sibling_id = likely.sibling_id
+            likely_violation(row, evidence).reject(row)
 
 
 class TruthValue(NamedTuple):
@@ -484,21 +435,23 @@ def _truth_value(recovered: Recovered, negative: Caption, evidence: Evidence) ->
         is_open = leaves_open(operator.removeprefix("replace_"), row.replaced, row.replacement)
     else:
         is_small = 2 * sum(span.end - span.start for span in main) <= len(caption.tokens)
-        is_open = not (is_small and any(replaces(caption, negative, span) for span in main))
+        is_open = not (is_small and any(span_excludes_word(caption, negative, span) for span in main))
     return TruthValue("undecidable" if is_open else "false")
 
 
 def _denies_what_is_said(caption: Caption, negative: Caption, main: Sequence[ChangedSpan]) -> bool:
     """Whether all that a denial puts in, besides words of denial, is said by the caption, so that the two contradict.
 
-    "No animal" of a dog does; "no red dog" does not, if the caption does not call it red.
+    "No animal" of a dog does; "no red dog" does not, if the caption does not call it red. main: the changed spans.
     """
-    old = content_words(caption.tokens)
+    said = content_words(caption.tokens)
+
+    def is_said(word: ContentWord) -> bool:
+        return any(other.kind == word.kind and is_kind_of(word.kind, other.lemma, word.lemma) for other in said)
+
     new = (word for span in main for word in content_words(negative.tokens[span.new_start : span.new_end]))
     denied = [word for word in new if word.kind != "preposition" and word.lemma not in DENIAL]
-    return all(
-        any(said.kind == word.kind and is_kind_of(said.kind, said.lemma, word.lemma) for said in old) for word in denied
-    )
+    return all(is_said(word) for word in denied)
 
 
 def _entails(caption: Caption, negative: Caption, recovered: Recovered) -> bool:
@@ -509,10 +462,10 @@ def _entails(caption: Caption, negative: Caption, recovered: Recovered) -> bool:
     if not NEGATIONS.isdisjoint((*caption.lowered, *negative.lowered)):
         return False
     if operator in ("swap", "swap_attribute"):
-        return meaning(caption) == meaning(negative)
+        return canonical_meaning(caption) == canonical_meaning(negative)
     if operator.startswith("replace_"):
         return is_kind_of(operator.removeprefix("replace_"), row.replaced, row.replacement)
-    return all(follows(caption, negative, span) for span in _main_spans(caption, negative, row.edits))
+    return all(span_follows(caption, negative, span) for span in _main_spans(caption, negative, row.edits))
 
 
 def _is_new_said_by_siblings(negative: Caption, evidence: Evidence) -> list[bool]:
@@ -521,20 +474,22 @@ def _is_new_said_by_siblings(negative: Caption, evidence: Evidence) -> list[bool
     by_caption = evidence.caption_mentions
     by_siblings = evidence.sibling_mentions
 
-    def has(nouns: frozenset[str], noun: str) -> bool:
+    def has_kind_of(nouns: frozenset[str], noun: str) -> bool:
+        """Whether any of these nouns names what `noun` names: "puppy" for "dog"."""
         return any(is_kind_of("noun", other, noun) for other in nouns)
 
-    new_nouns = [noun for noun in new["noun"] if not has(by_caption["noun"], noun)]
-    is_said = [has(by_siblings["noun"], noun) for noun in new_nouns]
+    new_nouns = [noun for noun in new["noun"] if not has_kind_of(by_caption["noun"], noun)]
+    is_said = [has_kind_of(by_siblings["noun"], noun) for noun in new_nouns]
     for kind in new.keys() - {"noun"}:
         is_said += [mention in by_siblings[kind] for mention in new[kind] - by_caption[kind]]
     return is_said
 
 
-def faults(text: str) -> int:
-    """The number of a/an that do not fit the next word, and of words that are written twice in a row."""
-    number = 0
+def count_faults(text: str) -> int:
+    """The number of a/an that do not fit the next word, and of words that are written twice in a row: "an dog" -> 1."""
+    faults = 0
     for word, following in pairwise(text.lower().split()):
-        number += word == following and word.isalpha()
-        number += word in ("a", "an") and following[:1].isalnum() and article(following) != word
-    return number
+        is_repeated = word == following and word.isalpha()
+        is_article = word in ("a", "an") and following[:1].isalnum()
+        faults += is_repeated + (is_article and indefinite_article(following) != word)
+    return faults

@@ -19,7 +19,7 @@ LN2_HIGH = 0.6931471803691238
 LN2_LOW = 1.9082149292705877e-10
 EXP = [1 / factorial(n) for n in range(14)]
 LOG = [2 / (2 * n + 1) for n in range(11)]
-STEP = np.uint64(0x9E3779B97F4A7C15)  # of splitmix64 (Steele et al. 2014), as are the shifts and factors of `mixed`
+STEP = np.uint64(0x9E3779B97F4A7C15)  # of splitmix64 (Steele et al. 2014), as are the shifts and factors of `mix_bits`
 MIX = ((np.uint64(30), np.uint64(0xBF58476D1CE4E5B9)), (np.uint64(27), np.uint64(0x94D049BB133111EB)))
 TOGETHER = 1 << 15  # numbers whose exp is computed at once: its steps find them in a core's cache
 
@@ -36,7 +36,7 @@ def hash_keys(names: Iterable[str]) -> np.ndarray:
     return np.frombuffer(digests, "<u8").astype(np.uint64)
 
 
-def mixed(numbers: np.ndarray) -> np.ndarray:
+def mix_bits(numbers: np.ndarray) -> np.ndarray:
     """64-bit numbers that look random and differ if `numbers` do, by the mixing of splitmix64; unsigned, same shape."""
     bits = np.asarray(numbers, np.uint64)
     for shift, factor in MIX:
@@ -44,12 +44,12 @@ def mixed(numbers: np.ndarray) -> np.ndarray:
     return bits ^ (bits >> np.uint64(31))
 
 
-def counted(keys: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+def stream_bits(keys: np.ndarray, numbers: np.ndarray) -> np.ndarray:
     """Number `numbers` of the random stream of each key, as 64 bits: splitmix64, which can be entered anywhere."""
-    return mixed(keys + STEP * numbers.astype(np.uint64))
+    return mix_bits(keys + STEP * numbers.astype(np.uint64))
 
 
-def uniform(bits: np.ndarray) -> np.ndarray:
+def uniform_from_bits(bits: np.ndarray) -> np.ndarray:
     """Numbers between 0 and 1, exclusive, from the upper 52 of 64 bits each."""
     return ((bits >> np.uint64(12)) + 0.5) * 2.0**-52
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from ..schemas.negatives import EDITS
 from .caption import cached
-from .edits import Edit, apply
+from .edits import Edit, apply_edits
 from .language.concreteness import Concreteness
 from .language.grammar import NUMBERS
 
@@ -99,29 +99,17 @@ class Row:
         return self.replacement == NO + self.replaced
 
 
-def of_whole_caption(reason: str, detail: str | None = None) -> Row:
+def reject_whole_caption(reason: str, detail: str | None = None) -> Row:
     """The rejection that stands for all that an operator could have made of a caption."""
-    return Row(
-        change="none",
-        edits=(),
-        tokens=(),
-        replaced="",
-        replacement="",
-        reason=reason,
-        detail=detail,
-    )
+    return Row(change="none", edits=(), tokens=(), replaced="", replacement="", reason=reason, detail=detail)
 
 
-class ExchangedWords(NamedTuple):
-    """What a row says of two words that change places: "cat | dog" and "dog | cat"."""
+def exchange_row(change: Change, edits: tuple[Edit, ...], tokens: tuple[int, ...], left: str, right: str) -> Row:
+    """The row of two words, or phrases, that change places: it has "cat | dog" replaced by "dog | cat".
 
-    replaced: str
-    replacement: str
-
-
-def exchanged(one: str, other: str) -> ExchangedWords:
-    """`Row.replaced` and `replacement` where two words change places."""
-    return ExchangedWords(f"{one}{BOTH}{other}", f"{other}{BOTH}{one}")
+    change, edits, tokens: as those of `Row`. left, right: the two, in the order in which the caption has them.
+    """
+    return Row(change=change, edits=edits, tokens=tokens, replaced=left + BOTH + right, replacement=right + BOTH + left)
 
 
 class OperatorResult(NamedTuple):
@@ -132,7 +120,7 @@ class OperatorResult(NamedTuple):
 
 
 class RowCollector:
-    """Collects accepted or rejected rows, in order, for one table."""
+    """Collects accepted or rejected rows, in order, and makes one table of them."""
 
     def __init__(self, family_of: Callable[[str], str]) -> None:
         """`family_of`: the family of an operator."""
@@ -163,14 +151,18 @@ class RowCollector:
         columns["caption"] = columns["text"]
         columns["operator"] = pa.array(self._operators, pa.string())
         columns["family"] = pa.array([self._family_of(name) for name in self._operators], pa.string())
+        # The id of a row: "CAPTION_ID#OPERATOR:NUMBER". The schema takes the column that it has, of the two below.
         made_by = pc.binary_join_element_wise(columns["caption_id"], columns["operator"], "#")
         row_id = pc.binary_join_element_wise(made_by, pa.array(self._numbers).cast(pa.string()), ":")
-        columns |= {"negative_id": row_id, "positive_id": row_id}  # the schema takes the one that it has
+        columns |= {"negative_id": row_id, "positive_id": row_id}
         columns["draw"] = pa.array(self._numbers, pa.int32())
         texts = columns["caption"].to_pylist()
+        # Fields of `Row` stand in columns of their own name, except two that need the text of the caption.
         for name in {*schema.names} & {*Row.__slots__} - {"edits", "text"}:
             columns[name] = pa.array([getattr(row, name) for row in self._rows], schema.field(name).type)
-        columns["text"] = pa.array([_text(row, caption) for row, caption in zip(self._rows, texts, strict=True)])
+        columns["text"] = pa.array(
+            [_text_after_edits(row, caption) for row, caption in zip(self._rows, texts, strict=True)]
+        )
         columns["edits"] = pa.array(
             [
                 [(start, end, caption[start:end], new) for start, end, new in row.edits]
@@ -179,29 +171,27 @@ class RowCollector:
             EDITS,
         )
         if "concreteness" in schema.names:
-            scores = [concreteness(row.change, row.replacement) for row in self._rows]
+            scores = [concreteness_of_change(row.change, row.replacement) for row in self._rows]
             columns["concreteness"] = pa.array(scores, pa.float32())
         return pa.Table.from_arrays([columns[name] for name in schema.names], schema=schema)
 
 
-def _text(row: Row, caption: str) -> str:
+def _text_after_edits(row: Row, caption: str) -> str:
     """The row's text, also of one that was rejected before it was made; "" if nothing is edited."""
     if row.text or not row.edits:
         return row.text
-    return apply(caption, row.edits)
+    return apply_edits(caption, row.edits)
 
 
 @cached(NOUNS)
-def concreteness(change: str, replacement: str) -> float | None:
+def concreteness_of_change(change: str, replacement: str) -> float | None:
     """The concreteness of the noun that a row inserts, or the lowest of those it moves, by the shipped score.
 
     change, replacement: of the row. None if it inserts no noun, or one without a score.
     """
-    nouns: list[str] = []
-    if change == "noun":
-        nouns = [replacement]
-    elif change == "swap":
-        nouns = replacement.split(BOTH)
-    scores = [Concreteness.load().score(noun) for noun in nouns]
+    if change not in ("noun", "swap"):
+        return None
+    # A noun that is inserted stands alone, two that change places as "cat | dog".
+    scores = [Concreteness.load().score(noun) for noun in replacement.split(BOTH)]
     known = [score for score in scores if score is not None]
-    return min(known) if known and len(known) == len(scores) else None
+    return min(known) if len(known) == len(scores) else None

@@ -19,7 +19,7 @@ import numpy as np
 
 from .candidates import FREE, Batch
 from .caption import cached
-from .reproducible import counted, hash_keys, log, mixed, uniform
+from .reproducible import hash_keys, log, mix_bits, stream_bits, uniform_from_bits
 
 # How many candidates of a caption are rated in its first round, and how many times as many in each further one.
 FIRST_TOGETHER = 4
@@ -47,7 +47,7 @@ def uniforms(
     distinct = {caption_id: number for number, caption_id in enumerate(dict.fromkeys(caption_ids))}
     keys = hash_keys(f"{seed}\x1f{operator}\x1f{caption_id}" for caption_id in distinct)
     of_caption = keys[[distinct[caption_id] for caption_id in caption_ids]] if len(keys) else np.zeros(0, np.uint64)
-    return uniform(mixed(counted(of_caption, np.asarray(positions)) ^ names))
+    return uniform_from_bits(mix_bits(stream_bits(of_caption, np.asarray(positions)) ^ names))
 
 
 def exponentials(
@@ -119,10 +119,10 @@ class Sampler:
                     given.append(heappop(rated)[1])
                 if len(given) == wanted[caption] or all_rated:
                     waiting.remove(caption)
-            self._rate({caption: wanted[caption] - len(taken[caption]) for caption in waiting})
+            self._rate_next({caption: wanted[caption] - len(taken[caption]) for caption in waiting})
         return taken
 
-    def _rate(self, lacking: Mapping[int, int]) -> None:
+    def _rate_next(self, lacking: Mapping[int, int]) -> None:
         """Rate the next candidates of some captions, at least as many as each lacks."""
         places: list[int] = []
         captions: list[int] = []

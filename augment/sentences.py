@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from .caption import MAX_SENTENCE, Caption, Chunk, Token, cached_on_caption
-from .edits import Edit, apply
+from .edits import Edit, apply_edits
 from .evidence import mentions_of
 from .language.boundaries import ENDS
 from .language.grammar import pronoun_edits
@@ -38,7 +38,7 @@ def sentences_of(caption: Caption) -> tuple[Caption, ...]:
     than MAX_SENTENCE tokens has no tokens, and so is `too_long`.
     """
     size = len(caption.tokens)
-    # How many more dependencies span the gap before a token than the one before the token that precedes it.
+    # How many more dependencies span the gap before a token than the gap before that: summed up, how many span a gap.
     spanning = [0] * (size + 1)
     for token in caption.tokens:
         low, high = sorted((token.index, token.head))
@@ -55,10 +55,12 @@ def sentences_of(caption: Caption) -> tuple[Caption, ...]:
         has_ended = token.text in ENDS or (token.text in CLOSING and caption.word(token.index - 1) in ENDS | CLOSING)
     if len(starts) == 1 and size <= MAX_SENTENCE:
         return (caption,)
-    return tuple(_part(caption, start, end, number) for number, (start, end) in enumerate(pairwise([*starts, size])))
+    return tuple(
+        _cut_sentence(caption, start, end, number) for number, (start, end) in enumerate(pairwise([*starts, size]))
+    )
 
 
-def _part(caption: Caption, start: int, end: int, number: int) -> Caption:
+def _cut_sentence(caption: Caption, start: int, end: int, number: int) -> Caption:
     """The tokens `start` to `end` (exclusive) of a caption as a caption of its own, with an id of its own.
 
     Where the parse draws dependencies to tokens outside, these are cut: the token becomes a root.
@@ -97,7 +99,7 @@ def sentences_of_images(images: Sequence[Sequence[Caption]]) -> list[list[Captio
     return [[sentence for caption in image for sentence in sentences_of(caption)] for image in images]
 
 
-def by_caption(sentences: Sequence[Caption]) -> list[list[int]]:
+def group_by_caption(sentences: Sequence[Caption]) -> list[list[int]]:
     """For each caption, the numbers of its sentences among some, in which those of one caption are consecutive."""
     numbers: list[list[int]] = []
     for number, sentence in enumerate(sentences):
@@ -128,7 +130,7 @@ def row_of_caption(row: Row, sentence: Caption, siblings: Sequence[Caption]) -> 
     row.edits = tuple(Edit(start + moved, end + moved, new) for start, end, new in row.edits)
     row.tokens = tuple(index + first for index in row.tokens)
     if row.text:
-        row.text = apply(caption.text, row.edits)
+        row.text = apply_edits(caption.text, row.edits)
     return row
 
 
@@ -178,6 +180,6 @@ def _with_next(sentence: Caption) -> Caption:
     end = sentence.first_token + len(sentence.tokens)
     following = (other for other in sentences_of(caption) if other.first_token == end)
     last = max((end + len(other.tokens) for other in following), default=end)
-    if last - sentence.first_token > MAX_SENTENCE:  # together they would have no tokens, see `_part`
+    if last - sentence.first_token > MAX_SENTENCE:  # together they would have no tokens, see `_cut_sentence`
         last = end
-    return _part(caption, sentence.first_token, last, -1)
+    return _cut_sentence(caption, sentence.first_token, last, -1)

@@ -61,10 +61,7 @@ PreferredUnnatural = Annotated[
         description="reject candidates with a p_unnatural above this (max_unnatural is the fallback); 1 turns it off"
     ),
 ]
-MaxCompatible = Annotated[
-    Share,
-    Field(description="reject candidates with a p_compatible above this; 1 turns it off"),
-]
+MaxCompatible = Annotated[Share, Field(description="reject candidates with a p_compatible above this; 1 turns it off")]
 SpacyModel = Annotated[
     str | None,
     Field(description="installed spaCy pipeline or its folder, e.g. en_core_web_sm; none: the shipped parser"),

@@ -37,16 +37,16 @@ KNOWN = 0.4  # of the words of English captions 99 % are known, of German ones 1
 LATIN = "\u024f"  # the last letter of Latin Extended-B
 
 
-def stored(name: str, values: np.ndarray) -> dict[str, np.ndarray]:
+def arrays_to_store(name: str, values: np.ndarray) -> dict[str, np.ndarray]:
     """The arrays of the file, by name, for a parameter in float32. Raises ValueError, naming it, if it is not finite or
-    too large for sums of it to be exact, see `Quantised.of`.
+    too large for sums of it to be exact, see `Quantised.from_weights`.
     """
     if values.ndim != 2:
         if not (np.abs(values) <= np.finfo(np.float16).max).all():
             raise ValueError(f"{name} must be finite in half precision, is not: the training has diverged")
         return {name: values.astype(np.float16)}
     try:
-        units, bits = Quantised.of(values, LARGEST if name == EMBEDDING else ROW)
+        units, bits = Quantised.from_weights(values, LARGEST if name == EMBEDDING else ROW)
     except ValueError as error:
         raise ValueError(f"{name} {error}: the training has diverged") from None
     return {name: units, f"{name}{BITS}": bits}
@@ -58,16 +58,16 @@ def read_model(path: Path) -> tuple[Units, dict[str, np.ndarray]]:
     Raises FileNotFoundError, and ValueError, with one line that names the file, if it is no archive, lacks an array,
     has one of another shape or type than required, or whole numbers so large that sums of them would not be exact.
     """
-    stored = _read(path)
-    units = Units(tuple(_text(path, stored, UNITS).split("\n")))
+    stored = _read_archive(path)
+    units = Units(tuple(_decode_text(path, stored, UNITS).split("\n")))
     bits = {name.removesuffix(BITS) for name in stored if name.endswith(BITS)}
     arrays = _parameters(path, stored)
     if units.names[: len(SPECIAL)] != SPECIAL or len(units.number) != len(units.names):
         raise ValueError(f"{path}: units must be distinct and begin with {', '.join(SPECIAL)}")
     try:
-        expected = shapes(arrays, len(units.names))
+        expected = parameter_shapes(arrays, len(units.names))
     except (KeyError, IndexError, ValueError):
-        expected = {}
+        expected = {}  # then all that the file has is named below as unknown
     different = sorted(arrays.keys() ^ expected.keys())
     different += [name for name in expected if name in arrays and arrays[name].shape != expected[name]]
     if different:
@@ -82,13 +82,13 @@ def read_model(path: Path) -> tuple[Units, dict[str, np.ndarray]]:
 
 def read_arrays(path: Path, prefix: str) -> dict[str, np.ndarray]:
     """The parameters of a model whose names begin so, in float32; raises as `read_model`, but for their shapes."""
-    return _parameters(path, _read(path, prefix=prefix))
+    return _parameters(path, _read_archive(path, prefix=prefix))
 
 
 def _parameters(path: Path, stored: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """The parameters among the arrays of a file, by name, in float32."""
     return {
-        name: _values(path, name, array, stored.get(f"{name}{BITS}"))
+        name: _read_parameter(path, name, array, stored.get(f"{name}{BITS}"))
         for name, array in stored.items()
         if name not in (UNITS, ABOUT) and not name.endswith(BITS)
     }
@@ -98,7 +98,7 @@ def _parameters(path: Path, stored: Mapping[str, np.ndarray]) -> dict[str, np.nd
 def known_words() -> frozenset[str]:
     """The words of the shipped model's units, of phrases each, read without its parameters."""
     path = data_path("cloze/model.npz")
-    units = _text(path, _read(path, (UNITS,)), UNITS).split("\n")[len(SPECIAL) :]
+    units = _decode_text(path, _read_archive(path, (UNITS,)), UNITS).split("\n")[len(SPECIAL) :]
     return frozenset({word for unit in units for word in unit.split()} | {"an"})
 
 
@@ -117,20 +117,22 @@ def looks_english(text: str) -> bool:
 def read_about(path: Path) -> dict[str, Any]:
     """The record of a model's training: captions, settings, perplexity if it was measured. Raises as `read_model`."""
     try:
-        about = json.loads(_text(path, _read(path), ABOUT))
+        about = json.loads(_decode_text(path, _read_archive(path), ABOUT))
     except json.JSONDecodeError as error:
         raise ValueError(f"{path}: {ABOUT} must be JSON: {error}") from None
     return dict(about)
 
 
-def shapes(arrays: dict[str, np.ndarray], units: int) -> dict[str, tuple[int, ...]]:
-    """The shape of each parameter, by name, in a model with this number of units; the other sizes are taken from
-    `embedding.weight`, `query.bias`, `hidden.bias` and `distance`, and of a surrogate, if there is one, from its own.
+def parameter_shapes(arrays: dict[str, np.ndarray], units: int) -> dict[str, tuple[int, ...]]:
+    """The shape that each parameter must have, by name, in a model with this number of units.
 
-    Raises KeyError if one of these is missing, IndexError or ValueError if one has another number of dimensions.
+    The other sizes are taken from `embedding.weight`, `query.bias`, `hidden.bias` and `distance`, and of a surrogate
+    and a model of raters, if there are any, from their own. Raises KeyError if one of these is missing, IndexError or
+    ValueError if one has another number of dimensions.
     """
     words = arrays["embedding.weight"].shape[1]
-    (states,), (hidden,) = arrays["query.bias"].shape, arrays["hidden.bias"].shape
+    (states,) = arrays["query.bias"].shape
+    (hidden,) = arrays["hidden.bias"].shape
     heads, _, distances = arrays["distance"].shape
     linear = {
         "query": (states, 2 * states),
@@ -151,12 +153,14 @@ def shapes(arrays: dict[str, np.ndarray], units: int) -> dict[str, tuple[int, ..
         expected |= {f"{gru}.bias_ih_l0": (3 * states,), f"{gru}.bias_hh_l0": (3 * states,)}
     for name, shape in linear.items():
         expected |= {f"{name}.weight": shape, f"{name}.bias": shape[:1]}
-    return expected | surrogate_shapes(arrays) | judgement_shapes(arrays)
+    return expected | surrogate_shapes(arrays) | rater_shapes(arrays)
 
 
 def surrogate_shapes(arrays: Mapping[str, np.ndarray]) -> dict[str, tuple[int, ...]]:
-    """The shape of each parameter, by name, in a model with these other parameters; {} if it has no surrogate. The
-    sizes of a(i, s) and of what it is made of are those of `surrogate.share.weight`, else KeyError.
+    """The shape that each parameter of the surrogate must have, by name, beside these other parameters.
+
+    {} if none is of a surrogate. The sizes of a(i, s) and of what it is made of are those of `surrogate.share.weight`,
+    else KeyError.
     """
     if not any(name.startswith(PREFIX) for name in arrays):
         return {}
@@ -168,10 +172,11 @@ def surrogate_shapes(arrays: Mapping[str, np.ndarray]) -> dict[str, tuple[int, .
     return {**named, f"{PREFIX}share.bias": (shares,)}
 
 
-def judgement_shapes(arrays: Mapping[str, np.ndarray]) -> dict[str, tuple[int, ...]]:
-    """The shape of each parameter of `negcap.augment.judgement`, by name, in a model with these other parameters; {} if
-    it has none. The sizes are those of `judgement.hidden.bias`, `judgement.unit.weight`, `judgement.terms.weight` and
-    `judgement.kind.weight`, else KeyError.
+def rater_shapes(arrays: Mapping[str, np.ndarray]) -> dict[str, tuple[int, ...]]:
+    """The shape that each parameter of `negcap.augment.raters` must have, by name, beside these other parameters.
+
+    {} if none is of a model of raters. The sizes are those of `judgement.hidden.bias`, `judgement.unit.weight`,
+    `judgement.terms.weight` and `judgement.kind.weight`, else KeyError.
     """
     if not any(name.startswith(JUDGEMENT) for name in arrays):
         return {}
@@ -184,7 +189,7 @@ def judgement_shapes(arrays: Mapping[str, np.ndarray]) -> dict[str, tuple[int, .
     return named | {f"{JUDGEMENT}hidden.bias": (hidden,), f"{JUDGEMENT}output.bias": (2,)}
 
 
-def _values(path: Path, name: str, array: np.ndarray, bits: np.ndarray | None) -> np.ndarray:
+def _read_parameter(path: Path, name: str, array: np.ndarray, bits: np.ndarray | None) -> np.ndarray:
     """A parameter of the file in float32; bits: of the rows of a matrix of whole numbers."""
     if bits is None:
         return array.astype(np.float32)
@@ -198,7 +203,7 @@ def _values(path: Path, name: str, array: np.ndarray, bits: np.ndarray | None) -
     return whole.values
 
 
-def _read(path: Path, names: tuple[str, ...] = (), prefix: str = "") -> dict[str, np.ndarray]:
+def _read_archive(path: Path, names: tuple[str, ...] = (), prefix: str = "") -> dict[str, np.ndarray]:
     """The arrays of an archive by name; names: only these, all if empty; prefix: only those whose names begin so."""
     try:
         with path.open("rb") as file:
@@ -214,7 +219,7 @@ def _read(path: Path, names: tuple[str, ...] = (), prefix: str = "") -> dict[str
         raise ValueError(f"{path}: must be a cloze model in an .npz archive: {error}") from None
 
 
-def _text(path: Path, stored: dict[str, np.ndarray], name: str) -> str:
+def _decode_text(path: Path, stored: dict[str, np.ndarray], name: str) -> str:
     """The text of an array of bytes."""
     array = stored.get(name)
     if array is None or array.dtype != np.uint8:

@@ -4,9 +4,10 @@ A sum of floats depends on the order of its terms, and so on the kernel of the B
 and the number of threads. A sum of whole numbers does not, as long as no partial sum exceeds 2^24, up to which float32
 holds every whole number. So whatever the cloze network multiplies is a whole number of units of 2^-n:
 
-- An activation (a state, a word vector, …) is at most LARGEST = 2^10 units; `rounded` makes it so.
+- An activation (a state, a word vector, …) is at most LARGEST = 2^10 units; `round_units` makes it so.
 - The weights of one output, a row of a matrix, are whole numbers whose absolute values sum to at most ROW = 2^14.
-  `Quantised.of` gives each row the smallest unit that allows this. A row times activations is then at most 2^24 units.
+  `Quantised.from_weights` gives each row the smallest unit that allows this. A row times activations is then at most
+  2^24 units.
 
 As units are powers of two, numbers in different units are multiplied and scaled without error. What is added,
 multiplied or rounded number by number, such as biases, is the same everywhere by IEEE 754. Functions such as tanh are
@@ -43,7 +44,7 @@ MOST_BITS = 15  # of weights; rows of larger ones are not the result of a traini
 _buffers = threading.local()
 
 
-def buffer(name: str, shape: tuple[int, ...], dtype: DTypeLike = np.float32) -> np.ndarray:
+def scratch_array(name: str, shape: tuple[int, ...], dtype: DTypeLike = np.float32) -> np.ndarray:
     """An array whose content the next call with this name, in the same thread, overwrites."""
     size = math.prod(shape)
     known: np.ndarray | None = getattr(_buffers, name, None)
@@ -53,7 +54,7 @@ def buffer(name: str, shape: tuple[int, ...], dtype: DTypeLike = np.float32) -> 
     return known[:size].reshape(shape)
 
 
-def rounded(numbers: np.ndarray, bits: int = 0, largest: int = LARGEST) -> np.ndarray:
+def round_units(numbers: np.ndarray, bits: int = 0, largest: int = LARGEST) -> np.ndarray:
     """Round numbers to whole units of 2^-bits, cut at `largest` units, in place; returns the number of units."""
     if bits:
         numbers *= np.float32(2.0**bits)
@@ -70,7 +71,7 @@ class Quantised(NamedTuple):
     bits: np.ndarray
 
     @classmethod
-    def of(cls, weights: np.ndarray, largest: int = ROW) -> Quantised:
+    def from_weights(cls, weights: np.ndarray, largest: int = ROW) -> Quantised:
         """Round each row of a matrix, (rows, inputs), to whole multiples of a unit 2^-bits.
 
         It is the smallest unit for which the absolute multiples of the row sum to at most ROW, and none is above
@@ -118,7 +119,7 @@ class Table(NamedTuple):
     offset: float
 
     @classmethod
-    def of(cls, function: Callable[[float], float], low: float, high: float, bits: int, unit: int) -> Table:
+    def tabulate(cls, function: Callable[[float], float], low: float, high: float, bits: int, unit: int) -> Table:
         """Tabulate a function from `low` to `high` at multiples of 2^-bits, in units of 2^-unit."""
         points = np.arange(round(low * 2**bits), round(high * 2**bits) + 1) / 2**bits
         exact = np.array([function(point) for point in points.tolist()]) * 2**unit
@@ -131,7 +132,7 @@ class Table(NamedTuple):
         values = out.reshape(-1)
         for start in range(0, len(flat), TAKEN):
             part = flat[start : start + TAKEN]
-            index = buffer("index", part.shape, np.int32)
+            index = scratch_array("index", part.shape, np.int32)
             np.copyto(index, part, casting="unsafe")
             np.take(self.values, index, out=values[start : start + TAKEN], mode="clip")
         return out
@@ -142,7 +143,7 @@ def _gelu(x: float) -> float:
     return 0.5 * x * (1 + math.tanh(0.7978845608 * (x + 0.044715 * x**3)))
 
 
-SIGMOID = Table.of(lambda x: 1 / (1 + math.exp(-x)), -8, 8, bits=9, unit=12)
-TANH = Table.of(math.tanh, -8, 8, bits=9, unit=STATE)
-GELU = Table.of(_gelu, -8, 8, bits=8, unit=HIDDEN)
-EXP = Table.of(math.exp, -10, 0, bits=9, unit=12)
+SIGMOID = Table.tabulate(lambda x: 1 / (1 + math.exp(-x)), -8, 8, bits=9, unit=12)
+TANH = Table.tabulate(math.tanh, -8, 8, bits=9, unit=STATE)
+GELU = Table.tabulate(_gelu, -8, 8, bits=8, unit=HIDDEN)
+EXP = Table.tabulate(math.exp, -10, 0, bits=9, unit=12)

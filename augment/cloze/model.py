@@ -18,7 +18,7 @@ import numpy as np
 from ..caption import read_only
 from ..data import data_path
 from .file import read_model
-from .network import Network, Read, singles
+from .network import Network, Read, places_of_units
 from .states import SPECIAL, Place, Units, UnitsOfText
 
 EDITED = 12_000  # number of units of edited texts that are read together, about: their states take 70 MB
@@ -50,7 +50,7 @@ class ClozeModel:
 
     def numbers(self, words: Iterable[str | None]) -> np.ndarray:
         """The unit number of each word or phrase, -1 for None and for what is not in the vocabulary: (words,)."""
-        numbers = (None if word is None else self.units.of(word) for word in words)
+        numbers = (None if word is None else self.units.number_of(word) for word in words)
         return read_only(np.array([-1 if number is None else number for number in numbers], np.int64))
 
     def read(
@@ -62,19 +62,21 @@ class ClozeModel:
         in place of "tall man"; single units can be asked for in any case. The result does not depend on the other
         texts.
         """
-        encoded = [self.units.read(words) for words in texts]
+        encoded = [self.units.to_units(words) for words in texts]
         all_places = []
         rows = []
         for text, spans_of_text in zip(encoded, spans or [()] * len(texts), strict=True):
-            # First the places of single units, then those of the spans that are none.
-            row: dict[Place, int] = {}
+            # First the places of single units, then those of the spans that are none: the row of each of the latter.
+            row_of_place: dict[Place, int] = {}
             for start, end in spans_of_text:
-                before, after = place = _place(text.units, text.place_of, start, end)
-                if after - before != 2 and place not in row:
-                    row[place] = len(text.units) - 2 + len(row)
-            places = singles(len(text.units))
-            all_places.append(np.concatenate([places, list(row)]) if row else places)
-            rows.append(row)
+                place = _place_of_tokens(text.units, text.place_of, start, end)
+                before, after = place
+                is_single_unit = after - before == 2
+                if not is_single_unit and place not in row_of_place:
+                    row_of_place[place] = len(text.units) - 2 + len(row_of_place)
+            places = places_of_units(len(text.units))
+            all_places.append(np.concatenate([places, list(row_of_place)]) if row_of_place else places)
+            rows.append(row_of_place)
         return self._encodings(encoded, all_places, rows)
 
     def read_edited(
@@ -87,7 +89,7 @@ class ClozeModel:
         """
         if any(encoding.states is None for encoding in encodings):
             raise ValueError("encodings must be made by `read`, was one of an edited text")
-        encoded = [self.units.read(words) for words in texts]
+        encoded = [self.units.to_units(words) for words in texts]
         # Those whose originals were read in one call share their states; some EDITED units of them at a time.
         together: dict[tuple[int, int], list[int]] = {}
         total = 0
@@ -97,7 +99,7 @@ class ClozeModel:
         results: dict[int, CaptionEncoding] = {}
         for numbers in together.values():
             some_texts = [encoded[number] for number in numbers]
-            places = [singles(len(text.units)) for text in some_texts]
+            places = [places_of_units(len(text.units)) for text in some_texts]
             read = self._encodings(some_texts, places, known=encodings[numbers[0]].states)
             results |= zip(numbers, read, strict=True)
         return [results[number] for number in range(len(texts))]
@@ -179,14 +181,15 @@ class CaptionEncoding:
         """The pseudo-log-likelihood of the text: the sum of log p(unit | rest) over its units."""
         return sum(self.scores)
 
-    def at(self, place: Place) -> np.ndarray:
+    def vector_at(self, place: Place) -> np.ndarray:
         """The vector of a place: (width,). It is that of a unit, or was asked for when the text was read."""
         before, after = place
         return self.vectors[before if after - before == 2 else self.rows[place]]
 
     def place(self, start: int, end: int) -> Place | None:
-        """The place of the tokens from `start` to `end` (exclusive); None if they are not whole units, or `at` does not
-        know the place.
+        """The place of the tokens from `start` to `end` (exclusive), such as (0, 2) of the first word.
+
+        None: the tokens are not whole units, or `vector_at` does not know the place.
         """
         place_of = self.place_of
         if start >= end:
@@ -195,10 +198,10 @@ class CaptionEncoding:
         ends_inside_a_unit = end < len(place_of) and place_of[end] == place_of[end - 1]
         if begins_inside_a_unit or ends_inside_a_unit:
             return None
-        before, after = place = _place(self.units, place_of, start, end)
+        before, after = place = _place_of_tokens(self.units, place_of, start, end)
         return place if after - before == 2 or place in self.rows else None
 
-    def around(self, token: int) -> Place | None:
+    def place_of_token(self, token: int) -> Place | None:
         """The place of the unit of a token; None for the final full stop, which is no unit."""
         place = self.place_of[token]
         return (place - 1, place + 1) if place <= len(self.scores) else None
@@ -210,7 +213,7 @@ class CaptionEncoding:
 
         The tokens are those of a single unit, or a span that was given to `ClozeModel.read`, else KeyError.
         """
-        return self.at(_place(self.units, self.place_of, start, end))
+        return self.vector_at(_place_of_tokens(self.units, self.place_of, start, end))
 
     def is_unit(self, token: int) -> bool:
         """Whether a token is a unit of its own, not part of a phrase."""
@@ -222,8 +225,12 @@ class CaptionEncoding:
         return self.scores[place] if place < len(self.scores) else 0.0
 
 
-def _place(units: Sequence[int], place_of: Sequence[int], start: int, end: int) -> Place:
-    """The place of the tokens `start` to `end` (exclusive) of a text: the units before and after them."""
+def _place_of_tokens(units: Sequence[int], place_of: Sequence[int], start: int, end: int) -> Place:
+    """The place of the tokens `start` to `end` (exclusive) of a text: the units before and after them.
+
+    units: of the text, from START to END. place_of: for each token, the place of its unit.
+    """
+    # The final full stop has the place of END, behind which there is no unit.
     return place_of[start] - 1, min(place_of[end - 1] + 1, len(units) - 1)
 
 

@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ..caption import cached, read_only
-from .fixed_point import EXP, FOUND, GELU, HIDDEN, MEMORY, ROW, SHARE, VECTOR, buffer, rounded
-from .states import Recurrent, States, Trie, run, transposed, trie
+from .fixed_point import EXP, FOUND, GELU, HIDDEN, MEMORY, ROW, SHARE, VECTOR, round_units, scratch_array
+from .states import Recurrent, States, Trie, find_new_prefixes, run_gru, transposed
 
 if TYPE_CHECKING:
     from threadpoolctl import ThreadpoolController
@@ -108,7 +108,7 @@ class Network:
         counts = np.array([len(of_caption) for of_caption in places], np.int64)
         no_places = np.zeros((0, 2), np.int64)
         beside = np.concatenate([no_places, *(of_caption for of_caption in places if len(of_caption))])
-        reach = _reach(lengths, counts, beside)
+        reach = _states_looked_at(lengths, counts, beside)
         read = self._states(captions, lengths, reach, known)
         vectors = self._vectors_of_all(lengths, counts, reach, beside, read)
         return np.split(vectors, np.cumsum(counts)[:-1]) if len(counts) else [], read
@@ -132,13 +132,12 @@ class Network:
         last = first + lengths[:, None] - 1
         units_ahead = np.where(inside, flat[np.where(inside, first + column, 0)], -1)
         units_behind = np.where(inside, flat[np.where(inside, last - column, 0)], -1)
-        # Captions that begin alike share their forward states: `trie` finds the prefixes that are new (`size` of them,
-        # by length in `levels`) and gives each caption the rows of its states (`trie`). The rows are: those that are
-        # known, new ones of the forward GRU, new ones of the backward GRU.
+        # Captions that begin alike share their forward states, and those that end alike their backward states. The rows
+        # of states are: those that are known, new ones of the forward GRU, new ones of the backward GRU.
         used = 0 if known is None else known.used
-        ahead = trie(units_ahead, used, None if known is None else known.ahead)
+        ahead = find_new_prefixes(units_ahead, used, None if known is None else known.ahead)
         middle = used + ahead.size
-        behind = trie(units_behind, middle, None if known is None else known.behind)
+        behind = find_new_prefixes(units_behind, middle, None if known is None else known.behind)
         total = middle + behind.size
         if known is not None and total <= len(known.states.state):
             states = known.states
@@ -151,8 +150,8 @@ class Network:
                 for rows, known_rows in zip(states, known.states, strict=True):
                     rows[:used] = known_rows[:used]
         forward, backward = self.sides
-        run(forward, ahead.levels, states, used)
-        run(backward, behind.levels, states, middle)
+        run_gru(forward, ahead.levels, states, used)
+        run_gru(backward, behind.levels, states, middle)
         return Read(ahead=ahead.trie, behind=behind.trie, states=states, used=total)
 
     def _vectors_of_all(
@@ -172,13 +171,13 @@ class Network:
         order = np.lexsort((reach, counts, lengths))
         shapes = np.stack([lengths, counts, reach])[:, order]
         cuts = np.flatnonzero((shapes[:, 1:] != shapes[:, :-1]).any(0)) + 1
-        for same_shape in np.split(order, cuts):
+        for same_shape in np.split(order, cuts):  # numbers of captions
             if not len(same_shape) or not counts[same_shape[0]]:
                 continue
             length = int(lengths[same_shape[0]])
             count = int(counts[same_shape[0]])
             states = int(reach[same_shape[0]])
-            most = max(1, ATTENDED // (2 * states * count))
+            most = max(1, ATTENDED // (2 * states * count))  # captions that are computed together
             for start in range(0, len(same_shape), most):
                 captions = same_shape[start : start + most]
                 place = first_place[captions][:, None] + np.arange(count)
@@ -192,51 +191,61 @@ class Network:
         """The vectors of the places of captions of `units` units, (captions * places, width): multiples of 2^-VECTOR.
 
         rows: (captions, 2 reach) rows of states, forward ones of the first units, then backward ones of the last.
-        beside: (captions, places, 2).
+        beside: the units before and after each place, (captions, places, 2).
         """
         count, places, _ = beside.shape
         reach = rows.shape[1] // 2
         size = self._size
         total = count * places
         heads = len(self.arrays["distance"])
-        width = size // len(self.arrays["distance"])
+        width = size // heads
         number = np.arange(count)[:, None]
-        around = buffer("both", (total, states.around.shape[1]))
+        # Query and hidden layer of each place: what the forward state before it and the backward state after it add.
+        around = scratch_array("both", (total, states.around.shape[1]))
         np.take(states.around, rows[number, beside[..., 0]].ravel(), axis=0, out=around, mode="clip")
         after = rows[number, 2 * reach - units + beside[..., 1]].ravel()
-        around += np.take(states.around, after, axis=0, out=buffer("after", around.shape), mode="clip")
-        memory = buffer("seen", (count, 2 * reach, 2 * size))
+        around += np.take(states.around, after, axis=0, out=scratch_array("after", around.shape), mode="clip")
+        # Keys and values of the states that places look at, each (captions, states, heads, width).
+        memory = scratch_array("seen", (count, 2 * reach, 2 * size))
         np.take(states.memory, rows, axis=0, out=memory, mode="clip")
         memory = memory.reshape(count, 2 * reach, heads, 2 * width)
+        keys = memory[..., :width]
+        values = memory[..., width:]
+        # Attention of each place to each state: query times key, plus a bias by their distance; then the softmax.
         bits = int(np.log2(ROW // width))
         query = around[:, :size] * np.float32(width**-0.5 * 2.0**bits)
-        rounded(query, largest=ROW // width)  # the query of a head is a row, too
+        round_units(query, largest=ROW // width)  # the query of a head is a row, too
         query = query.reshape(count, places, heads, width).transpose(0, 2, 1, 3)
-        weights = query @ memory[..., :width].transpose(0, 2, 3, 1)
+        weights = query @ keys.transpose(0, 2, 3, 1)  # (captions, heads, places, states)
         weights *= np.float32(2.0 ** -(bits + MEMORY))
-        weights += self._biases(beside, units, reach)
+        weights += self._biases_at_places(beside, units, reach)
         weights -= weights.max(-1, keepdims=True)
         weights *= np.float32(EXP.scale)
         weights += np.float32(EXP.offset)
         EXP.take(weights, out=weights)
         weights /= weights.sum(-1, keepdims=True, dtype=np.float64).astype(np.float32)
-        rounded(weights, SHARE, ROW)
-        attended = buffer("attended", (total, size))
+        round_units(weights, SHARE, ROW)
+        attended = scratch_array("attended", (total, size))
         out = attended.reshape(count, places, heads, width).transpose(0, 2, 1, 3)
-        np.matmul(weights, memory[..., width:].transpose(0, 2, 1, 3), out=out)
-        rounded(attended, FOUND - SHARE - MEMORY)
-        hidden = np.matmul(attended, self._from_attended, out=buffer("hidden", (total, self._from_attended.shape[1])))
+        np.matmul(weights, values.transpose(0, 2, 1, 3), out=out)
+        round_units(attended, FOUND - SHARE - MEMORY)
+        # Two linear layers make the vector of what is attended to and of the states around the place.
+        hidden = scratch_array("hidden", (total, self._from_attended.shape[1]))
+        np.matmul(attended, self._from_attended, out=hidden)
         hidden += around[:, size:]
         GELU.take(hidden, out=hidden)
-        vectors = np.matmul(hidden, self._output, out=buffer("vectors", (total, self._output.shape[1])))
+        vectors = np.matmul(hidden, self._output, out=scratch_array("vectors", (total, self._output.shape[1])))
         vectors += self.arrays["output.bias"]
-        rounded(vectors, VECTOR)
+        round_units(vectors, VECTOR)
         vectors *= np.float32(2.0**-VECTOR)
         return vectors
 
-    def _biases(self, beside: np.ndarray, units: int, reach: int) -> np.ndarray:
-        """What the distance of a place to a state adds to the attention: (captions or 1, heads, places, 2 reach)."""
-        near = self._near(units)
+    def _biases_at_places(self, beside: np.ndarray, units: int, reach: int) -> np.ndarray:
+        """What the distance of a place to a state adds to the attention: (captions or 1, heads, places, 2 reach).
+
+        Parameters as of `_vectors`. The 1 stands for all captions, where their places are the same, as they mostly are.
+        """
+        near = self._distance_biases(units)
         before = near.before[..., :reach]
         after = near.after[..., -reach:]
         if (beside == beside[:1]).all():
@@ -245,11 +254,12 @@ class Network:
         return biases.transpose(1, 0, 2, 3)
 
     @cached(LENGTHS)
-    def _near(self, units: int) -> DistanceBiases:
+    def _distance_biases(self, units: int) -> DistanceBiases:
         """The biases of captions with this number of units; UNSEEN for states that have seen the place."""
-        table = self.arrays["distance"]
+        table = self.arrays["distance"]  # (heads, 2, distances): of states before a place, and of those behind it
+        # Of the unit beside the place to the unit that a state has read last, (units - 1, units - 1).
         distance = np.arange(units - 1)[:, None] - np.arange(units - 1)
-        last = table.shape[2] - 1
+        last = table.shape[2] - 1  # all that is farther away has the bias of this distance
         before = table[:, 0][:, np.clip(distance, 0, last)]
         after = table[:, 1][:, np.clip(-distance, 0, last)]
         before[:, distance < 0] = UNSEEN
@@ -267,16 +277,23 @@ class DistanceBiases(NamedTuple):
     after: np.ndarray
 
 
-def _reach(lengths: np.ndarray, counts: np.ndarray, beside: np.ndarray) -> np.ndarray:
-    """Of each caption, the number of states on either side that its places look at, at least 1: (captions,)."""
+def _states_looked_at(lengths: np.ndarray, counts: np.ndarray, beside: np.ndarray) -> np.ndarray:
+    """How many states from either end the places of each caption look at, at least 1: (captions,).
+
+    Args:
+        lengths: the number of units of each caption, (captions,).
+        counts: the number of places of each, (captions,).
+        beside: the units before and after each place, those of a caption together, (places, 2).
+    """
     reach = np.ones(len(lengths), np.int64)
-    farther = np.maximum(beside[:, 0] + 1, np.repeat(lengths, counts) - beside[:, 1])
-    np.maximum.at(reach, np.repeat(np.arange(len(lengths)), counts), farther)
+    caption = np.repeat(np.arange(len(lengths)), counts)  # of each place
+    needed = np.maximum(beside[:, 0] + 1, lengths[caption] - beside[:, 1])
+    np.maximum.at(reach, caption, needed)
     return reach
 
 
 @cached(LENGTHS)
-def singles(units: int) -> np.ndarray:
+def places_of_units(units: int) -> np.ndarray:
     """The places of the units of a caption with this number of units, without START and END: (places, 2), read-only."""
     inner = np.arange(1, units - 1)
     return read_only(np.stack([inner - 1, inner + 1], axis=1))

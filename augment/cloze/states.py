@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .fixed_point import GELU, MEMORY, SIGMOID, STATE, TANH, buffer, rounded
+from .fixed_point import GELU, MEMORY, SIGMOID, STATE, TANH, round_units, scratch_array
 
 Place = tuple[int, int]  # the numbers of the units before and after a place, START being 0
 START = "<s>"
@@ -31,7 +31,7 @@ FINAL = frozenset({".", "!"})
 TOGETHER = 256  # number of states that are computed together: they fit into a core's cache
 
 
-def normalised(word: str) -> str:
+def normalise_word(word: str) -> str:
     """A word as the model reads it: in lower case, "an" as "a"."""
     return "a" if (lower := word.lower()) == "an" else lower
 
@@ -53,18 +53,20 @@ class Units:
     @cached_property
     def phrases(self) -> Mapping[str, tuple[tuple[str, ...], ...]]:
         """The phrases by their first word, each as its words; longer ones first."""
-        return by_first_word(name for name in self.names if " " in name)
+        return group_by_first_word(name for name in self.names if " " in name)
 
-    def of(self, word: str) -> int | None:
+    def number_of(self, word: str) -> int | None:
         """The number of the unit of a word or phrase, None if the model does not know it."""
-        return self.number.get(normalised(word))
+        return self.number.get(normalise_word(word))
 
-    def of_head(self, name: str) -> int | None:
-        """The number of the unit of a word or phrase, or of its last word if the model does not know it as a whole."""
-        number = self.of(name)
-        return self.of(name.rpartition(" ")[2]) if number is None else number
+    def number_of_head(self, name: str) -> int | None:
+        """The number of the unit of a word or phrase, or of its last word if it is no unit: "beach umbrella" -> that of
+        "umbrella"; None: neither is known.
+        """
+        number = self.number_of(name)
+        return self.number_of(name.rpartition(" ")[2]) if number is None else number
 
-    def read(self, words: Sequence[str]) -> UnitsOfText:
+    def to_units(self, words: Sequence[str]) -> UnitsOfText:
         """Group the words of a tokenised text, in lower case, into units; those not in the vocabulary become UNKNOWN.
 
         "two dogs in front of it", with the phrase "in front of", has 6 units and the places 1, 2, 3, 3, 3, 4. A final
@@ -74,9 +76,9 @@ class Units:
         number = self.number
         units = [0]  # START
         places = []
-        words = ["a" if word == "an" else word for word in words]  # as `normalised` does, of what is in lower case
+        words = ["a" if word == "an" else word for word in words]  # as `normalise_word` does, of what is in lower case
         start = 0
-        for size in joined(words, self.phrases):
+        for size in words_per_unit(words, self.phrases):
             places += [len(units)] * (size or 1)
             if size:  # 0: a final full stop, which is no unit
                 name = words[start] if size == 1 else " ".join(words[start : start + size])
@@ -92,7 +94,7 @@ class UnitsOfText(NamedTuple):
     place_of: list[int]
 
 
-def by_first_word(phrases: Iterable[str]) -> dict[str, tuple[tuple[str, ...], ...]]:
+def group_by_first_word(phrases: Iterable[str]) -> dict[str, tuple[tuple[str, ...], ...]]:
     """Phrases by their first word, each as a tuple of its words; longer ones first."""
     by_word: dict[str, tuple[tuple[str, ...], ...]] = {}
     for words in sorted((tuple(phrase.split(" ")) for phrase in phrases), key=lambda words: (-len(words), words)):
@@ -100,12 +102,12 @@ def by_first_word(phrases: Iterable[str]) -> dict[str, tuple[tuple[str, ...], ..
     return by_word
 
 
-def joined(words: Sequence[str], phrases: Mapping[str, tuple[tuple[str, ...], ...]]) -> list[int]:
+def words_per_unit(words: Sequence[str], phrases: Mapping[str, tuple[tuple[str, ...], ...]]) -> list[int]:
     """Group normalised words into units, from left to right, each the longest phrase that matches.
 
     Args:
         words: of a text, "an" as "a".
-        phrases: by their first word, longer ones first, see `by_first_word`.
+        phrases: by their first word, longer ones first, see `group_by_first_word`.
 
     Returns:
         The number of words of each unit; at the end 0 for a final full stop.
@@ -117,6 +119,7 @@ def joined(words: Sequence[str], phrases: Mapping[str, tuple[tuple[str, ...], ..
     while start < end:
         size = 1
         for phrase in phrases.get(words[start], ()) if start + 1 < end else ():
+            # The second word first: most phrases fail there, and a slice for each would take long.
             longer = len(phrase)
             if phrase[1] == words[start + 1] and start + longer <= end:
                 if longer == 2 or tuple(words[start : start + longer]) == phrase:
@@ -153,11 +156,11 @@ class Gates:
         """Write what some units add to `out`, (units, 3 S), and return it."""
         if (self._row[units] < 0).any():
             with self._lock:
-                self._meet(np.unique(units[self._row[units] < 0]))
+                self._compute_new_units(np.unique(units[self._row[units] < 0]))
         rows = self._row[units]  # before `_met`, which another thread may replace
         return np.take(self._met, rows, axis=0, out=out, mode="clip")
 
-    def _meet(self, new: np.ndarray) -> None:
+    def _compute_new_units(self, new: np.ndarray) -> None:
         """Compute what units add that were not met before. The caller holds the lock."""
         bias, scale, offset = self._points
         old = self._count
@@ -196,12 +199,16 @@ class Recurrent(NamedTuple):
         name = ("forward_gru", "backward_gru")[side]
         size = len(arrays["query.bias"])
         unit = np.float32(2.0**-STATE)
+        # Both biases of the reset and update gates can be added at once. That of the candidate's state cannot: it is
+        # multiplied with the reset gate first.
         from_state = arrays[f"{name}.bias_hh_l0"]
         to_gates = arrays[f"{name}.bias_ih_l0"].copy()
         to_gates[: 2 * size] += from_state[: 2 * size]
+        # The scale and offset of the table that each gate is looked up in: two gates in SIGMOID, the candidate in TANH.
         tables = np.array([(SIGMOID.scale, TANH.scale), (SIGMOID.offset, TANH.offset)], np.float32)
         scales, offsets = np.repeat(tables, [2 * size, size], axis=1)
         points = np.stack([to_gates, scales, offsets])
+        # Query and hidden layer read forward and backward states side by side; this is the part of this GRU.
         part = slice(side * size, (side + 1) * size)
         to_points = np.repeat(np.array([1.0, GELU.scale], np.float32), [size, len(arrays["hidden.bias"])])
         biases = np.concatenate([arrays["query.bias"], arrays["hidden.bias"]]) * to_points
@@ -227,18 +234,21 @@ class Recurrent(NamedTuple):
             new: is overwritten with the states after it, (rows, S).
             state_of: for each row, the number of its state; None if each has its own.
         """
-        from_state = np.matmul(state, self.weight, out=buffer("recurrent", (len(state), 3 * state.shape[1])))
+        # h' = update * (h - candidate) + candidate, in whole units of 2^-STATE.
+        from_state = np.matmul(state, self.weight, out=scratch_array("recurrent", (len(state), 3 * state.shape[1])))
         if state_of is not None:
-            state = _repeated(state, state_of, "repeated")
-            from_state = _repeated(from_state, state_of, "repeated recurrent")
+            state = _take_rows(state, state_of, "repeated")
+            from_state = _take_rows(from_state, state_of, "repeated recurrent")
         rows, size = state.shape
-        gates = self.gates.take(units, out=buffer("gates", from_state.shape))
-        both = np.add(from_state[:, : 2 * size], gates[:, : 2 * size], out=buffer("both gates", (rows, 2 * size)))
+        gates = self.gates.take(units, out=scratch_array("gates", from_state.shape))
+        both = np.add(
+            from_state[:, : 2 * size], gates[:, : 2 * size], out=scratch_array("both gates", (rows, 2 * size))
+        )
         SIGMOID.take(both, out=both)
         both *= np.float32(2.0**-SIGMOID.unit)
         reset = both[:, :size]
         update = both[:, size:]
-        candidate = np.add(from_state[:, 2 * size :], self.bias, out=buffer("candidate", (rows, size)))
+        candidate = np.add(from_state[:, 2 * size :], self.bias, out=scratch_array("candidate", (rows, size)))
         candidate *= reset
         candidate += gates[:, 2 * size :]
         TANH.take(candidate, out=candidate)
@@ -248,9 +258,9 @@ class Recurrent(NamedTuple):
         np.rint(new, out=new)
 
 
-def _repeated(states: np.ndarray, row: np.ndarray, name: str) -> np.ndarray:
+def _take_rows(states: np.ndarray, row: np.ndarray, name: str) -> np.ndarray:
     """Some rows of an array, copied to scratch memory of this name; row: their numbers, (rows,)."""
-    return np.take(states, row, axis=0, out=buffer(name, (len(row), states.shape[1])), mode="clip")
+    return np.take(states, row, axis=0, out=scratch_array(name, (len(row), states.shape[1])), mode="clip")
 
 
 class States(NamedTuple):
@@ -296,7 +306,7 @@ class NewPrefixes(NamedTuple):
         return sum(len(level.unit) for level in self.levels)
 
 
-def trie(units: np.ndarray, row: int, known: Trie | None = None) -> NewPrefixes:
+def find_new_prefixes(units: np.ndarray, row: int, known: Trie | None = None) -> NewPrefixes:
     """The prefixes of sequences, and which of them are not in `known`.
 
     Args:
@@ -347,7 +357,7 @@ def trie(units: np.ndarray, row: int, known: Trie | None = None) -> NewPrefixes:
     return NewPrefixes(Trie(units, rows), levels)
 
 
-def run(side: Recurrent, levels: Sequence[Level], states: States, row: int) -> None:
+def run_gru(side: Recurrent, levels: Sequence[Level], states: States, row: int) -> None:
     """Run a GRU over the new prefixes of a trie, and write their states to `states`, from `row` on.
 
     Whatever is computed together, the result is the same, see `fixed_point`.
@@ -362,7 +372,7 @@ def run(side: Recurrent, levels: Sequence[Level], states: States, row: int) -> N
     for unit, parent in levels:
         for first in range(0, len(unit), TOGETHER):
             block = slice(first, first + TOGETHER)
-            old = buffer("old", (len(unit[block]), states.state.shape[1]))
+            old = scratch_array("old", (len(unit[block]), states.state.shape[1]))
             if parent[0] < 0:  # all or none, by length
                 old[:] = 0.0
             else:
@@ -373,7 +383,7 @@ def run(side: Recurrent, levels: Sequence[Level], states: States, row: int) -> N
         state, memory, around = (rows[first : min(first + TOGETHER, row)] for rows in states)
         np.matmul(state, side.memory, out=memory)
         memory += side.memory_bias
-        rounded(memory)
+        round_units(memory)
         np.matmul(state, side.around, out=around)
         around += side.around_bias
 

@@ -23,7 +23,7 @@ import numpy as np
 
 from ..caption import cached
 from .file import FARTHEST, NAMES, PREFIX
-from .fixed_point import GELU, HIDDEN, STATE, buffer, rounded
+from .fixed_point import GELU, HIDDEN, STATE, round_units, scratch_array
 from .model import CaptionEncoding, ClozeModel
 from .network import Network, single_threaded
 from .states import TOGETHER, transposed
@@ -81,11 +81,13 @@ class Surrogate:
     """
 
     def __init__(self, arrays: Mapping[str, np.ndarray], network: Network) -> None:
-        """Scale the weights to the units of what they are multiplied with."""
+        """Scale the weights to the units of what they are multiplied with, as powers of two: without error."""
         self._network = network
         self._embedding = arrays["embedding.weight"]
         words = self._embedding.shape[1]
+        # In the equation of the module: B, t, A, and the two matrices F.
         context, distance, share, *changes = (arrays[f"{PREFIX}{name}.weight"] for name in NAMES)
+        # B, cut into what it multiplies: v_i, e_i, v_s and e_s. With t, it gives points of the table of gelu.
         context = transposed(context) * np.float32(GELU.scale)
         self._place, self._unit, self._slot, self._old = (context[i * words : (i + 1) * words] for i in range(4))
         self._distance = distance * np.float32(GELU.scale) + np.float32(GELU.offset)
@@ -121,7 +123,10 @@ class Surrogate:
         at_unit[is_inner] = vectors @ self._place + self._embedding[units[is_inner]] @ self._unit
         before, after = places.T
         slot_vectors = np.stack(
-            [encoding.at((first, last)) for encoding, (first, last) in zip(encodings, places.tolist(), strict=True)]
+            [
+                encoding.vector_at((first, last))
+                for encoding, (first, last) in zip(encodings, places.tolist(), strict=True)
+            ]
         )
         old_unit = units[firsts[text_of_slot] + after - 1]
         at_slot = slot_vectors @ self._slot + self._embedding[old_unit] @ self._old
@@ -150,7 +155,7 @@ class Surrogate:
             starts=starts,
             counts=counts,
             distance=distance,
-            shares=rounded(shares),
+            shares=round_units(shares),
             scores=scores[unit],
             replaced=cumulated[firsts[text_of_slot] + after] - cumulated[firsts[text_of_slot] + before + 1],
         )
@@ -176,7 +181,7 @@ class Surrogate:
         state_change = state_changes(self._network, slots.encodings, slots.places, slot_of, units)
         # F (h' - h) of each replacement: what the places before the slot see, and those behind it.
         seen_before, seen_behind = (
-            rounded(change @ weights, largest=LARGEST_CHANGE)
+            round_units(change @ weights, largest=LARGEST_CHANGE)
             for change, weights in zip(state_change, self._changes, strict=True)
         )
         # `sums` has the d_i of each replacement and each other place of its text, those of a replacement together.
@@ -193,7 +198,8 @@ class Surrogate:
             block[:, :left] = seen_before[begin:end] @ slots.shares[start : start + left].T
             block[:, left:] = seen_behind[begin:end] @ slots.shares[start + left : start + count].T
             filled += block.size
-        # Of each number in `sums`: its replacement, and its pair of slot and place.
+        # Back from what is lost to the scores of the new texts. Of each number in `sums`: its replacement, and its pair
+        # of slot and place.
         replacement = np.repeat(np.arange(len(units)), size)
         first_sum = np.cumsum(size) - size
         pair = np.arange(len(sums)) + np.repeat(slots.starts[slot_of] - first_sum, size)
@@ -251,11 +257,11 @@ def state_changes(
             slots = seen_slot[start : start + TOGETHER]
             first = slots[0]
             end = slots[-1] + 1
-            changed = buffer("changed", (len(rows), change.shape[1]))
+            changed = scratch_array("changed", (len(rows), change.shape[1]))
             side.step(read.states.state[parents[first:end]], units[rows], changed, slots - first)
             changed -= read.states.state[old_states[slots]]
             changed *= np.float32(0.5)
-            change[rows] = rounded(changed)
+            change[rows] = round_units(changed)
     return changes
 
 

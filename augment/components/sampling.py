@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ..language.semantic_classes import attributes
+from ..language.semantic_classes import attribute_table
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -54,7 +54,7 @@ class Ragged:
         """Build it from an Arrow array of lists, each sorted."""
         sizes = lists.value_lengths().to_numpy(zero_copy_only=False)
         values = lists.flatten().to_numpy(zero_copy_only=False).astype(np.int32, copy=False)
-        return cls(values, _offsets(sizes))
+        return cls(values, _list_offsets(sizes))
 
     def sizes(self, rows: np.ndarray) -> np.ndarray:
         """How many values these rows (n,) have: (n,)."""
@@ -72,10 +72,10 @@ class Ragged:
 
     def select(self, rows: np.ndarray) -> Ragged:
         """The lists of these rows (n,), in this order."""
-        return Ragged(self.entries(rows).values, _offsets(self.sizes(rows)))
+        return Ragged(self.entries(rows).values, _list_offsets(self.sizes(rows)))
 
     def keys(self, first: int, end: int) -> np.ndarray:
-        """Row times STRIDE plus value, of all values of the rows from `first` to `end`, in ascending order."""
+        """Row times STRIDE plus value, of all values of the rows from `first` to `end`, ascending: (values,)."""
         row = np.repeat(np.arange(first, end), np.diff(self.offsets[first : end + 1]))
         return row * STRIDE + self.values[self.offsets[first] : self.offsets[end]]
 
@@ -83,6 +83,7 @@ class Ragged:
         """Sample `k` values of each row, uniformly with replacement: shape (len(rows), k); NOTHING for an empty row."""
         size = self.sizes(rows)[:, None]
         samples = np.full((len(rows), k), NOTHING)
+        # Of an empty row this is the first position of the next one, which is not read.
         position = self.offsets[rows][:, None] + (rng.random(samples.shape) * size).astype(np.int64)
         is_full = np.broadcast_to(size > 0, samples.shape)
         samples[is_full] = self.values[position[is_full]]
@@ -109,7 +110,7 @@ class Ragged:
 
         NOTHING for a row with all ids of the pool.
         """
-        is_outside = ~_contains(self._keys, rows[:, None] * STRIDE + pool)  # (len(rows), p)
+        is_outside = ~_are_among(self._keys, rows[:, None] * STRIDE + pool)  # (len(rows), p)
         # For each row the positions in the pool, first of the ids that are not in the row.
         outside_first = np.argsort(~is_outside, axis=1, kind="stable")
         free = is_outside.sum(1, keepdims=True)
@@ -125,7 +126,8 @@ class Ragged:
         rank is at most r.
         """
         free = limit - self.sizes(rows)[:, None]
-        rank = (rng.random((len(rows), k)) * free).astype(np.int64)
+        rank = (rng.random((len(rows), k)) * free).astype(np.int64)  # r
+        # How many values of the row are below the r-th id outside it, found in all rows at once.
         keys = rows[:, None] * STRIDE + rank
         inside = np.searchsorted(self._free_keys, keys, side="right") - self.offsets[rows][:, None]
         return np.where(free > 0, rank + inside, NOTHING)
@@ -163,7 +165,7 @@ class ComponentSampler:
             self.words[kind] = rows["words"].combine_chunks().flatten().to_pylist()
             rivals[kind] = Ragged.from_lists(rows["rivals"].combine_chunks())
         self._rule = rule
-        paper_attributes = attributes().univse
+        paper_attributes = attribute_table().univse
         is_of_paper = [word in paper_attributes for word in self.words["attribute"]]
         self._paper_attributes = np.flatnonzero(np.array(is_of_paper, bool))
 
@@ -186,14 +188,14 @@ class ComponentSampler:
             sizes = column.value_lengths().to_numpy(zero_copy_only=False)
             captions[kind] = np.repeat(np.arange(len(column)), sizes)
             items = column.flatten()
-            word = _indices(items.field(kind), self.words[kind])
+            word = _index_of_names(items.field(kind), self.words[kind])
             image = self._image[captions[kind]]
             if rule == "any":
-                self._lists[kind] = _stated(word, image, len(images))
+                self._lists[kind] = _words_stated_of_images(word, image, len(images))
                 self._row[kind] = image
             else:
                 rows = _exclusion_rows(kind, exclusions, images, image, items.field("object"))
-                self._lists[kind], self._row[kind] = _allowed(word, rows, rivals[kind], excluded)
+                self._lists[kind], self._row[kind] = _rivals_that_are_false(word, rows, rivals[kind], excluded)
         self.pair_caption = captions["attribute"]
         self.triple_caption = captions["relation"]
 
@@ -215,16 +217,18 @@ class ComponentSampler:
         pool: not 0: of each pair's, those that come first in one random order of all attributes, each once, so that
         pairs share them; with the rule `any`, from so many attributes, as `nouns`. 0: each pair's independently.
         """
-        return self._replacing("attribute", pairs, k, rng, pool)
+        return self._sample_replacements("attribute", pairs, k, rng, pool)
 
     def relations(self, triples: np.ndarray, k: int, rng: np.random.Generator, pool: int = 0) -> np.ndarray:
         """Ids of relations that do not hold between subject and object of these triples: shape (len(triples), k).
 
         pool: as that of `attributes`.
         """
-        return self._replacing("relation", triples, k, rng, pool)
+        return self._sample_replacements("relation", triples, k, rng, pool)
 
-    def _replacing(self, kind: str, items: np.ndarray, k: int, rng: np.random.Generator, pool: int) -> np.ndarray:
+    def _sample_replacements(
+        self, kind: str, items: np.ndarray, k: int, rng: np.random.Generator, pool: int
+    ) -> np.ndarray:
         """Sample ids of a kind for pairs or triples: shape (len(items), k).
 
         Args:
@@ -260,14 +264,14 @@ def _exclusion_rows(kind: str, table: pa.Table, images: pa.Array, image: np.ndar
     """
     import pyarrow.compute as pc
 
-    image_of_row = _indices(table["image_id"], images)
+    image_of_row = _index_of_names(table["image_id"], images)
     rows = np.flatnonzero(pc.equal(table["kind"], kind).to_numpy() & (image_of_row >= 0))
     names = table["of"].take(rows).combine_chunks().dictionary_encode()
     keys = image_of_row[rows] * STRIDE + names.indices.to_numpy()
     order = np.argsort(keys, kind="stable")
     keys = keys[order]
-    wanted = image * STRIDE + _indices(objects, names.dictionary)
-    has_row = _contains(keys, wanted)
+    wanted = image * STRIDE + _index_of_names(objects, names.dictionary)
+    has_row = _are_among(keys, wanted)
     if not has_row.all():
         lacking = int(np.argmin(has_row))
         key = (images[int(image[lacking])].as_py(), kind, objects[lacking].as_py())
@@ -275,7 +279,7 @@ def _exclusion_rows(kind: str, table: pa.Table, images: pa.Array, image: np.ndar
     return rows[order][np.searchsorted(keys, wanted)]
 
 
-def _indices(names: pa.Array, known: pa.Array | Sequence[str]) -> np.ndarray:
+def _index_of_names(names: pa.Array, known: pa.Array | Sequence[str]) -> np.ndarray:
     """The index (n,) of each name in `known`; -1 for a name that is not there."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -284,24 +288,26 @@ def _indices(names: pa.Array, known: pa.Array | Sequence[str]) -> np.ndarray:
     return pc.fill_null(pc.index_in(names, values), -1).to_numpy(zero_copy_only=False).astype(np.int64)
 
 
-def _contains(keys: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+def _are_among(keys: np.ndarray, wanted: np.ndarray) -> np.ndarray:
     """Whether each number is among some sorted ones: as `wanted`. Keys are at least 0, what is wanted at least -1."""
+    # The -2 is never wanted: it stands behind the last key, where numbers above all keys are looked up.
     return np.append(keys, -2)[np.searchsorted(keys, wanted)] == wanted
 
 
-def _offsets(sizes: np.ndarray) -> np.ndarray:
+def _list_offsets(sizes: np.ndarray) -> np.ndarray:
     """Where each list begins, and the end of the last: (lists + 1,); sizes: of the lists."""
     return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
 
 
-def _stated(word: np.ndarray, image: np.ndarray, images: int) -> Ragged:
-    """The words that captions state of each image, a row for each; word, image: ids and numbers of images, (n,).
+def _words_stated_of_images(word: np.ndarray, image: np.ndarray, images: int) -> Ragged:
+    """The words that captions state of each image: a row of ids for each image.
 
-    A word of -1, which the vocabulary does not have, is left out.
+    word, image: of each statement, the id of its word and the number of its image, (n,). A word of -1, which the
+    vocabulary does not have, is left out.
     """
     keys = np.unique((image * STRIDE + word)[word >= 0])
     sizes = np.bincount(keys // STRIDE, minlength=images)
-    return Ragged((keys % STRIDE).astype(np.int32), _offsets(sizes))
+    return Ragged((keys % STRIDE).astype(np.int32), _list_offsets(sizes))
 
 
 class SharedLists(NamedTuple):
@@ -311,10 +317,14 @@ class SharedLists(NamedTuple):
     row: np.ndarray
 
 
-def _allowed(word: np.ndarray, rows: np.ndarray, rivals: Ragged, excluded: Ragged) -> SharedLists:
-    """The rivals of words (n,) that cannot be true of what is excluded in `rows` (n,) of `excluded`.
+def _rivals_that_are_false(word: np.ndarray, rows: np.ndarray, rivals: Ragged, excluded: Ragged) -> SharedLists:
+    """For each pair or triple, the words that may stand in place of its word and are false then.
 
-    A word of -1 has no rivals.
+    Args:
+        word: the id of the attribute or relation of each, -1 if the vocabulary does not have it, (n,).
+        rows: for each, the row of `excluded` that says what may be true of its image and object, (n,).
+        rivals: for each word, those that are incompatible with it.
+        excluded: the ids that may be true.
     """
     # The distinct pairs of a row and a word, by row: all that follows is of these. As part of a key the word -1 is 0.
     keys, row_of_list = np.unique(rows * STRIDE + word + 1, return_inverse=True)
@@ -329,7 +339,7 @@ def _allowed(word: np.ndarray, rows: np.ndarray, rivals: Ragged, excluded: Ragge
         ids, owner = rivals.entries(word[start + is_known])
         # The number of the row of each id, in the block.
         owner = is_known[owner]
-        is_free = ~_contains(forbidden, block_rows[owner] * STRIDE + ids)
+        is_free = ~_are_among(forbidden, block_rows[owner] * STRIDE + ids)
         values.append(ids[is_free])
         sizes.append(np.bincount(owner[is_free], minlength=len(block_rows)))
-    return SharedLists(Ragged(np.concatenate(values), _offsets(np.concatenate(sizes))), row_of_list)
+    return SharedLists(Ragged(np.concatenate(values), _list_offsets(np.concatenate(sizes))), row_of_list)

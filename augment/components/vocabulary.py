@@ -18,7 +18,7 @@ from ..language import semantic_classes
 from ..language.concreteness import Concreteness
 from ..language.coreference import CoreferenceIndex, entry_numbers, may_corefer
 from ..language.grammar import NUMBERS
-from ..language.semantic_classes import prepositions
+from ..language.semantic_classes import preposition_table
 from ..language.wordnet import WordNet
 from ..lexicon.lexicon import is_concrete
 from ..mentions import mentioned_attributes, mentioned_nouns, mentioned_numerals
@@ -71,7 +71,7 @@ class RelationParts(NamedTuple):
 @cache
 def verb_and_preposition(relation: str) -> RelationParts:
     """Split a relation into its verb and its preposition: "sit next to" -> ("sit", "next to")."""
-    table = prepositions()
+    table = preposition_table()
     words = relation.split()
     # The longest preposition first.
     for start in range(len(words)):
@@ -96,22 +96,22 @@ def relations_are_incompatible(one: str, other: str) -> bool:
     if not preposition:
         are_verbs = all(WordNet.load().senses(word, "v") for word in (verb, other_verb))
         return are_verbs and verbs.are_incompatible(verb, other_verb, OBJECT)
-    prepositions_exclude = prepositions().exclude(preposition, other_preposition)
+    prepositions_exclude = preposition_table().are_exclusive(preposition, other_preposition)
     if not verb:
         return prepositions_exclude
     if verb == other_verb:
         # A body is in one place: who sits on it does not sit under it. Who looks at it may look under it.
-        return prepositions_exclude and verb in verbs.verbs().body
+        return prepositions_exclude and verb in verbs.verb_table().body
     return verbs.are_incompatible(verb, other_verb, f"prep:{preposition}")
 
 
 @cache
-def inverses(relation: str) -> tuple[str, ...]:
+def inverse_relations(relation: str) -> tuple[str, ...]:
     """The relations of the object to the subject that a relation implies: "sit on" -> "under", "below", "beneath" …"""
     return _INVERSE.get(verb_and_preposition(relation).preposition, ())
 
 
-def count(components: pa.Table) -> pa.Table:
+def count_components(components: pa.Table) -> pa.Table:
     """The count of each word, pair and triple in a `components` table: columns kind, first, second, third, count."""
     import pyarrow as pa
 
@@ -131,10 +131,10 @@ def count(components: pa.Table) -> pa.Table:
         blanks = [pa.repeat("", len(items))] * (len(WORDS) - len(fields))
         columns = [pa.repeat(kind, len(items)), *words, *blanks, pa.repeat(1, len(items))]
         parts.append(pa.table(columns, ["kind", *WORDS, "count"]))
-    return add(parts)
+    return sum_counts(parts)
 
 
-def add(tables: Sequence[pa.Table], *keys: str) -> pa.Table:
+def sum_counts(tables: Sequence[pa.Table], *keys: str) -> pa.Table:
     """The sum of several tables of counts; `keys` are columns to group by in addition to the component."""
     import pyarrow as pa
 
@@ -145,7 +145,9 @@ def add(tables: Sequence[pa.Table], *keys: str) -> pa.Table:
     return summed.rename_columns({"count_sum": "count"}).select([*names, "count"]).combine_chunks()
 
 
-def select(counts: pa.Table, min_count: int, concreteness: Concreteness, min_concreteness: float) -> pa.Table:
+def select_vocabulary(
+    counts: pa.Table, min_count: int, concreteness: Concreteness, min_concreteness: float
+) -> pa.Table:
     """The table `component_vocabulary` for a table of counts.
 
     Nouns need a count of at least `min_count` and a concreteness of at least `min_concreteness`, and must not be vague;
@@ -154,7 +156,7 @@ def select(counts: pa.Table, min_count: int, concreteness: Concreteness, min_con
     """
     if min_count < 1:
         raise ValueError(f"min_count must be >= 1, was: {min_count}")
-    by_kind = _frequent(counts, min_count)
+    by_kind = _frequent_components(counts, min_count)
     by_kind["noun"] = [row for row in by_kind["noun"] if is_concrete(row.words[0], concreteness, min_concreteness)]
     id_of = {kind: {row.words[0]: number for number, row in enumerate(by_kind[kind])} for kind in WORD_KINDS}
     selected: list[tuple[object, ...]] = []
@@ -164,7 +166,7 @@ def select(counts: pa.Table, min_count: int, concreteness: Concreteness, min_con
             # The ids of the words within their own kinds; a pair or triple may have words that are not selected.
             parts = [id_of[part_kind].get(word) for part_kind, word in zip(_PARTS[kind], words, strict=True)]
             if None not in parts:
-                rivals = _rivals(kind, words[0], id_of[kind]) if kind in ("attribute", "relation") else []
+                rivals = _incompatible_ids(kind, words[0], id_of[kind]) if kind in ("attribute", "relation") else []
                 selected.append((kind, number, words, parts, count, rivals))
                 number += 1
     return table_of(selected, COMPONENT_VOCABULARY)
@@ -177,7 +179,7 @@ class CountedComponent(NamedTuple):
     occurrences: int
 
 
-def _frequent(counts: pa.Table, min_count: int) -> dict[str, list[CountedComponent]]:
+def _frequent_components(counts: pa.Table, min_count: int) -> dict[str, list[CountedComponent]]:
     """The components of a table of counts that are frequent, by kind, the most frequent first."""
     order = [("kind", "ascending"), ("count", "descending"), *((word, "ascending") for word in WORDS)]
     columns = (column.to_pylist() for column in counts.sort_by(order).select(["kind", "count", *WORDS]).columns)
@@ -189,7 +191,7 @@ def _frequent(counts: pa.Table, min_count: int) -> dict[str, list[CountedCompone
     return by_kind
 
 
-def _rivals(kind: str, word: str, id_of: Mapping[str, int]) -> list[int]:
+def _incompatible_ids(kind: str, word: str, id_of: Mapping[str, int]) -> list[int]:
     """The ids of the attributes or relations that are incompatible with `word`, ascending.
 
     kind: attribute or relation. id_of: all words of the kind with their ids.
@@ -229,7 +231,7 @@ class ComponentVocabulary:
         self.negatives["noun"] = set(range(len(self.words["noun"])))
 
 
-def tabulate(parses: pa.Table, graphs: Sequence[SceneGraph]) -> pa.Table:
+def components_table(parses: pa.Table, graphs: Sequence[SceneGraph]) -> pa.Table:
     """The table `components` for the captions of a `parses` table; `graphs` are their scene graphs, in table order."""
     rows: list[tuple[object, ...]] = []
     keys = zip(*(parses[name].to_pylist() for name in ("caption_id", "image_id", "split")), strict=True)
@@ -305,39 +307,41 @@ class Exclusions:
             for relation in graph.relations:
                 objects_of_relations.add(name_of[relation.object])
                 related.add((relation.name, name_of[relation.object]))
-                related.update((inverse, name_of[relation.subject]) for inverse in inverses(relation.name))
-        yield from _rows(image, "attribute", objects_with_attributes, described, self.attributes)
-        yield from _rows(image, "relation", objects_of_relations, related, self.relations)
+                related.update((inverse, name_of[relation.subject]) for inverse in inverse_relations(relation.name))
+        yield from _exclusions_by_object(image, "attribute", objects_with_attributes, described, self.attributes)
+        yield from _exclusions_by_object(image, "relation", objects_of_relations, related, self.relations)
 
     @cached(MENTIONED)
     def attributes(self, mentioned: str) -> Ids:
         """The ids of the attributes that may be true if `mentioned` is."""
         words = self._vocabulary.words["attribute"]
         negatives = self._vocabulary.negatives["attribute"]
-        return frozenset(number for number in negatives if semantic_classes.may_be_same(words[number], mentioned))
+        return frozenset(
+            number for number in negatives if semantic_classes.attributes_may_both_hold(words[number], mentioned)
+        )
 
     @cached(MENTIONED)
     def relations(self, mentioned: str) -> Ids:
         """The ids of the relations that may be true if `mentioned` is: on~atop, on~sit on; not sit on~stand on."""
         verb, preposition = verb_and_preposition(mentioned)
+        possible = [""]
         if preposition:
-            exclude = prepositions().exclude
-            possible = [other for other in self._prepositions if other and not exclude(other, preposition)]
-        else:
-            possible = [""]
-        by_preposition = self._union(self._prepositions, possible or [preposition])
+            are_exclusive = preposition_table().are_exclusive
+            possible = [other for other in self._prepositions if other and not are_exclusive(other, preposition)]
+        # If the vocabulary has none that is possible, the preposition itself, which then has no ids.
+        by_preposition = self._with_any(self._prepositions, possible or [preposition])
         if not verb:
             return by_preposition
-        similar = [other for other in self._verbs if not other or verbs.may_be_same(other, verb)]
-        return by_preposition & self._union(self._verbs, similar)
+        similar = [other for other in self._verbs if not other or verbs.verbs_may_both_hold(other, verb)]
+        return by_preposition & self._with_any(self._verbs, similar)
 
     @staticmethod
-    def _union(ids: Mapping[str, set[int]], words: Iterable[str]) -> Ids:
-        """The ids of all relations with one of some words."""
+    def _with_any(ids: Mapping[str, set[int]], words: Iterable[str]) -> Ids:
+        """The ids of the relations that have any of some words. ids: those of the relations with each word."""
         return frozenset[int]().union(*(ids.get(word, ()) for word in words))
 
 
-def _rows(
+def _exclusions_by_object(
     image: str, kind: str, objects: set[str], mentioned: set[tuple[str, str]], meant: Callable[[str], Ids]
 ) -> Iterator[Exclusion]:
     """One row per object, with the ids that may be true of it.

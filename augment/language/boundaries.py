@@ -33,6 +33,11 @@ def sentence_number(caption: Caption, index: int) -> int:
     return bisect_right(sentence_starts(caption), index) - 1
 
 
+def in_one_sentence(caption: Caption, first: int, second: int) -> bool:
+    """Whether two tokens are in the same sentence of a caption."""
+    return sentence_number(caption, first) == sentence_number(caption, second)
+
+
 def begins_sentence(caption: Caption, index: int) -> bool:
     """Whether a token begins the text, a sentence, a quotation, or what follows a colon or a dash, so that a capital
     there is none of the word itself.

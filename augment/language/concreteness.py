@@ -15,7 +15,7 @@ from ..data import data_path
 from .wordnet import WordNet
 
 
-def features(noun: str) -> dict[str, float] | None:
+def concreteness_features(noun: str) -> dict[str, float] | None:
     """The features of a noun for predicting concreteness; None for a word that is not a noun in WordNet.
 
     Each sense has weight tag count + 1. Features: for each WordNet hypernym, the share of senses below it; the share of
@@ -50,7 +50,7 @@ def features(noun: str) -> dict[str, float] | None:
 
 @dataclass(frozen=True)
 class Concreteness:
-    """Concreteness scores of nouns: looked up in `norms` if given, else linear in the `features` of a noun."""
+    """Concreteness scores of nouns: looked up in `norms` if given, else linear in `concreteness_features`."""
 
     norms: Mapping[str, float] | None = None
     weights: Mapping[str, float] = field(default_factory=dict)
@@ -62,7 +62,7 @@ class Concreteness:
 
         Raises ValueError naming file and line if a file has another form, FileNotFoundError.
         """
-        return _shipped() if path is None else cls(norms=read_norms(path))
+        return _shipped_score() if path is None else cls(norms=read_norms(path))
 
     def score(self, noun: str) -> float | None:
         """The noun's score on the scale of the norms, where VSE-C's threshold is 0.6; None for an unknown noun.
@@ -73,13 +73,13 @@ class Concreteness:
             if self.norms is not None:
                 if word in self.norms:
                     return self.norms[word]
-            elif (known := features(word)) is not None:
+            elif (known := concreteness_features(word)) is not None:
                 return self.intercept + sum(self.weights.get(name, 0.0) * value for name, value in known.items())
         return None
 
 
 @cache
-def _shipped() -> Concreteness:
+def _shipped_score() -> Concreteness:
     model = json.loads(data_path("concreteness.json").read_text("utf-8"))
     return Concreteness(weights=model["weights"], intercept=model["intercept"])
 

@@ -13,7 +13,14 @@ from typing import Literal, NamedTuple, TypeVar
 import numpy as np
 
 from ..caption import cached
-from .semantic_classes import head, is_person, may_be_person, other_persons, overlaps, persons_may_be_same
+from .semantic_classes import (
+    head_word,
+    is_person,
+    may_be_person,
+    noun_overlap_table,
+    other_persons,
+    persons_may_be_same,
+)
 from .wordnet import WordNet
 
 Coreference = Literal["related", "overlap"]
@@ -45,9 +52,9 @@ class Meaning(NamedTuple):
 def meaning(noun: str) -> Meaning:
     """The meaning of a noun or compound."""
     wordnet = WordNet.load()
-    table = overlaps()
+    table = noun_overlap_table()
     nothing = frozenset[str]()
-    words = frozenset({noun, head(noun)})
+    words = frozenset({noun, head_word(noun)})
     synsets = frozenset(synset for word in words for synset in wordnet.senses_in_use(word, "n"))
     above = frozenset[int]().union(*map(wordnet.closure, synsets))
     same = nothing.union(*(table.groups.get(word, nothing) for word in words))
@@ -82,7 +89,11 @@ def says_less(general: str, noun: str) -> bool:
     is_above = not wide.synsets.isdisjoint(narrow.above)
     if is_above:  # and they are no synonyms, nor above each other
         return wide.synsets.isdisjoint(narrow.synsets) and narrow.synsets.isdisjoint(wide.above)
-    return head(general) in overlaps().persons["any"] and general != noun and persons_may_be_same(general, noun)
+    return (
+        head_word(general) in noun_overlap_table().persons["any"]
+        and general != noun
+        and persons_may_be_same(general, noun)
+    )
 
 
 @lru_cache(maxsize=PAIRS)
@@ -141,7 +152,7 @@ class CoreferenceIndex:
         self._synsets = _entries_by(meaning.synsets for meaning in meanings)
         self._above = _entries_by(meaning.above for meaning in meanings)
         self._persons = _entries_by({may_be_person(name)} for name in names).get(True, 0)
-        self._heads = _entries_by({head(name)} for name in names)
+        self._heads = _entries_by({head_word(name)} for name in names)
 
     @cached(NOUNS)
     def with_noun(self, mentioned: str) -> Coreferent:
@@ -149,12 +160,12 @@ class CoreferenceIndex:
         noun = meaning(mentioned)
         # Up and down the taxonomy: entries that are above the noun have a sense among its `above`, and those below it
         # have one of its senses among theirs.
-        related = _union(self._words, noun.words)
-        related |= _union(self._synsets, noun.above) | _union(self._above, noun.synsets)
-        overlap = _union(self._words, noun.same | noun.implied)
+        related = _entries_with_any_key(self._words, noun.words)
+        related |= _entries_with_any_key(self._synsets, noun.above) | _entries_with_any_key(self._above, noun.synsets)
+        overlap = _entries_with_any_key(self._words, noun.same | noun.implied)
         if is_person(mentioned):
             # Two words for persons may name one, whatever WordNet says, unless their gender or age forbids it.
-            overlap |= self._persons & ~_union(self._heads, other_persons(head(mentioned)))
+            overlap |= self._persons & ~_entries_with_any_key(self._heads, other_persons(head_word(mentioned)))
         return Coreferent(related, related | overlap)
 
     @cached(CAPTIONS)
@@ -181,7 +192,7 @@ def _entries_by(keys: Iterable[Iterable[Key]]) -> Mapping[Key, int]:
     return entries
 
 
-def _union(entries: Mapping[Key, int], keys: Iterable[Key]) -> int:
+def _entries_with_any_key(entries: Mapping[Key, int], keys: Iterable[Key]) -> int:
     """The set of the entries that have any of some keys, as bits: bit i is entry i."""
     union = 0
     for key in keys:

@@ -12,7 +12,7 @@ from typing import Any
 from ..caption import Caption, Casing, Token
 from ..data import data_path, word_lists
 from ..edits import Edit, cased, cased_like
-from .boundaries import sentence_number
+from .boundaries import in_one_sentence
 from .semantic_classes import Gender, gender
 from .wordnet import WordNet
 
@@ -74,7 +74,7 @@ def singular_form(dependents: Sequence[Token], possessed: bool) -> str:
 
 
 @cache
-def _inflect() -> Any:
+def _inflect_engine() -> Any:
     """The engine of the package inflect.
 
     inflect lets typeguard check the arguments of its functions, which takes a second or more to set up and slows down
@@ -99,7 +99,7 @@ def _inflect() -> Any:
 
 
 @cache
-def plural(noun: str) -> str:
+def plural_of(noun: str) -> str:
     """The plural of a noun or compound: "box" -> "boxes", "man" -> "men", "runner-up" -> "runners-up"."""
     if noun in _PLURALS:
         return _PLURALS[noun]
@@ -117,7 +117,7 @@ def plural(noun: str) -> str:
     if last.endswith(("f", "o")):
         return noun + ("es" if last in _REGULAR["in_oes"] else "s")
     # What follows the tables and rules above is left to inflect, which is slow to load.
-    many = _inflect().plural_noun(last)
+    many = _inflect_engine().plural_noun(last)
     # "Jeans", "pants": what ends in "s" and would take another has no singular.
     return noun if last.endswith("s") and many == last + "s" else first + many
 
@@ -152,8 +152,8 @@ def agreement_edits(caption: Caption, noun: int, *, plural: bool) -> list[Edit] 
         return None
     edits = []
     agreeing = set[int]()
-    for verb in _verbs(caption, caption.tokens[noun], plural=plural):
-        finite = next(caption.dependents(verb.index, "aux", "auxpass"), verb)  # the word that shows agreement
+    for verb in _agreeing_verbs(caption, caption.tokens[noun], plural=plural):
+        finite = caption.first_dependent(verb.index, "aux", "auxpass") or verb  # the word that shows agreement
         if agreeing and _has_clause_between(caption, max(agreeing), finite.index):
             return None  # "a man speaks as a machine runs and | makes a hiss": which of them makes it
         agreeing.add(finite.index)
@@ -166,7 +166,7 @@ def agreement_edits(caption: Caption, noun: int, *, plural: bool) -> list[Edit] 
             following = caption.tokens[finite.index + 1 : finite.index + 2]
             if finite.tag in ("NNS", "NN") and any(word.pos != "PUNCT" for word in following):
                 return None  # "a man eats and dogs | bark"
-            if finite.tag in ("NNS", "NN") and caption.has(finite.index, "det", "compound", "amod"):
+            if finite.tag in ("NNS", "NN") and caption.has_dependent(finite.index, "det", "compound", "amod"):
                 return None  # "a man speaks and an animal | chirps"
             # A verb in the singular that the parse takes for a base form or a noun: "a dog | runs".
             misread = finite.tag in ("VB", "VBP", "NNS", "NN") and is_third_person(lower)
@@ -176,19 +176,18 @@ def agreement_edits(caption: Caption, noun: int, *, plural: bool) -> list[Edit] 
                     return None
         elif lower in _SINGULAR_VERBS:
             new = _SINGULAR_VERBS[lower]
-        elif finite.tag == "VBP" or (finite.tag == "VB" and not caption.has(finite.index, "aux")):
+        elif finite.tag == "VBP" or (finite.tag == "VB" and not caption.has_dependent(finite.index, "aux")):
             new = None if finite.dep in ("aux", "auxpass") else third_person(lower)
         if new is not None:
             edits.append(Edit(finite.start, finite.end, cased_like(new, finite.text, caption.casing)))
     return None if plural and _has_stray_conjunct(caption, agreeing) else edits
 
 
-def _has_clause_between(caption: Caption, one: int, other: int) -> bool:
-    """Whether another finite verb with a subject stands between two tokens."""
-    for token in caption.tokens[one + 1 : other]:
-        if token.tag in ("VBZ", "VBP", "VBD") and any(
-            one < subject.index for subject in caption.dependents(token.index, "nsubj", "nsubjpass")
-        ):
+def _has_clause_between(caption: Caption, first: int, last: int) -> bool:
+    """Whether another finite verb, with a subject behind token `first`, stands between two tokens."""
+    for token in caption.tokens[first + 1 : last]:
+        subjects = caption.dependents(token.index, "nsubj", "nsubjpass")
+        if token.tag in ("VBZ", "VBP", "VBD") and any(subject.index > first for subject in subjects):
             return True
     return False
 
@@ -197,26 +196,30 @@ def _has_stray_conjunct(caption: Caption, agreeing: set[int]) -> bool:
     """Whether a verb in the singular follows "and" or "then" behind those that agree with a noun, and is none of them.
 
     "A man speaks and **moves** objects", "an engine idles, then **begins** to rev".
+
+    agreeing: the tokens of the verbs that are known to agree.
     """
     if not agreeing:
         return False
     last = max(agreeing)
-    here = sentence_number(caption, last)
     for token in caption.tokens[last + 1 :]:
-        if sentence_number(caption, token.index) != here:
+        if not in_one_sentence(caption, last, token.index):
             return False
-        if token.index in agreeing or caption.word(token.index - 1) not in ("and", "then", "or", "but"):
+        conjunction = caption.word(token.index - 1)
+        if token.index in agreeing or conjunction not in ("and", "then", "or", "but"):
             continue
-        if token.tag in ("NNS", "NN") and is_third_person(token.lower):
+        # Parses take such verbs for nouns, and their subjects for others: each of these cases is one that they make.
+        is_third = is_third_person(token.lower)
+        if token.tag in ("NNS", "NN") and is_third:
             base = base_of_third_person(token.lower)
-            if caption.word(token.index - 1) == "then" or not WordNet.load().senses(base or "", "n"):
+            if conjunction == "then" or not WordNet.load().senses(base or "", "n"):
                 return True  # "squeals tires and | accelerates"
         above = caption.tokens[token.head]
         takes_verb = token.dep == "nsubj" and token.tag == "NNS" and above.tag == "VBZ"  # a plural before "objects"
         is_joined = token.dep == "conj" and token.tag in ("NNS", "VBP") and above.index in agreeing
-        subject = next(caption.dependents(token.index, "nsubj", "nsubjpass"), None)
-        has_subject = subject is not None and subject.pos not in ("VERB", "AUX")
-        if token.tag == "VBZ" or ((takes_verb or is_joined) and is_third_person(token.lower)):
+        if token.tag == "VBZ" or ((takes_verb or is_joined) and is_third):
+            subject = caption.first_dependent(token.index, "nsubj", "nsubjpass")
+            has_subject = subject is not None and subject.pos not in ("VERB", "AUX")
             return not has_subject or takes_verb
     return False
 
@@ -224,9 +227,11 @@ def _has_stray_conjunct(caption: Caption, agreeing: set[int]) -> bool:
 @cache
 def base_of_third_person(word: str) -> str | None:
     """The verb that a word is the third person singular of: "revs" -> "rev", "carries" -> "carry"; None: of none."""
-    bases = (word[:-1], word[:-2], word[:-3] + "y")
-    known = WordNet.load().senses
-    return next((base for base in bases if base and known(base, "v") and third_person(base) == word), None)
+    is_verb = WordNet.load().senses
+    for base in (word[:-1], word[:-2], word[:-3] + "y"):
+        if base and is_verb(base, "v") and third_person(base) == word:
+            return base
+    return None
 
 
 def is_third_person(word: str) -> bool:
@@ -236,79 +241,95 @@ def is_third_person(word: str) -> bool:
 
 def _has_no_subject(caption: Caption, verb: Token) -> bool:
     """Whether nothing that a finite verb may agree with is its subject, and it is joined to no other verb."""
-    subject = next(caption.dependents(verb.index, "nsubj", "nsubjpass", "expl", "csubj"), None)
+    subject = caption.first_dependent(verb.index, "nsubj", "nsubjpass", "expl", "csubj")
     if subject is None:
         return verb.dep in ("pobj", "dobj", "compound", "npadvmod", "appos", "dep")
     return subject.pos in ("VERB", "AUX", "ADV", "ADP")
 
 
 def _may_agree(word: str, *, plural: bool) -> bool:
-    """Whether a word may be a verb that agrees with a noun before its number changes; plural: the new number."""
+    """Whether a word may be a verb that agrees with a noun before its number changes.
+
+    plural: the new number: a noun that becomes plural is singular now, and "runs" agrees with it.
+    """
     if word in _PLURAL_VERBS or word in _SINGULAR_VERBS:
         return True
     return is_third_person(word) if plural else bool(WordNet.load().senses(word, "v"))
 
 
 def _verb_is_unclear(caption: Caption, noun: Token, *, plural: bool) -> bool:
-    """Whether a noun has a verb that the parse does not know of, or wrongly, so that nothing is known to agree.
+    """Whether the parse does not tell, or tells wrongly, which verb agrees with a noun whose number is to change.
 
     Parses take verbs for nouns ("a vehicle engine **revs**", "a hammer **hits** metal") or for part of a clause before
-    them ("a dog that cannot reach the ball **jumps**").
+    them ("a dog that cannot reach the ball **jumps**"). plural: the number that the noun gets.
     """
     tokens = caption.tokens
-    head = tokens[noun.head]
+    above = tokens[noun.head]
+    following = tokens[noun.index + 1] if noun.index + 1 < len(tokens) else None
+    is_followed_by_verb = _may_agree(caption.word(noun.index + 1), plural=plural)
+
+    # "A hammer | hits metal": what it is the subject of passes for a noun.
     is_subject = noun.dep in ("nsubj", "nsubjpass")
-    if is_subject and head.pos not in ("VERB", "AUX") and _may_agree(head.lower, plural=plural):
+    if is_subject and above.pos not in ("VERB", "AUX") and _may_agree(above.lower, plural=plural):
         return True
-    for following in tokens[noun.index + 1 : noun.index + 2]:
-        if plural and following.tag == "VBZ" and noun.head != following.index and _has_no_subject(caption, following):
-            return True  # "followed by a woman | speaks"
+    # "Followed by a woman | speaks".
+    if plural and following is not None and following.tag == "VBZ" and noun.head != following.index:
+        if _has_no_subject(caption, following):
+            return True
+    # "As an engine | roars", parsed as a preposition and its object.
+    if noun.dep == "pobj" and above.lower in _CLAUSE_WORDS and is_followed_by_verb:
+        return True
+    # "People speak and an engine | revs": a noun joined to a verb.
     first = caption.first_conjunct(noun)
-    above = tokens[first.head]
-    begins_clause = noun.dep == "pobj" and head.lower in _CLAUSE_WORDS
-    if begins_clause and _may_agree(caption.word(noun.index + 1), plural=plural):
-        return True  # "as an engine | roars", parsed as a preposition and its object
-    if noun.dep == "conj" and first.pos not in _NOUN_POS and _may_agree(caption.word(noun.index + 1), plural=plural):
-        return True  # "people speak and an engine | revs": a noun joined to a verb
-    of_many = first.dep in ("nsubj", "nsubjpass") and (noun.dep == "conj" or caption.has(noun.index, "conj"))
-    if of_many and above.index > noun.index:
-        finite = next(caption.dependents(above.index, "aux", "auxpass"), above)
+    if noun.dep == "conj" and first.pos not in _NOUN_POS and is_followed_by_verb:
+        return True
+    # "A horn honks and a car passes", parsed as one subject of "passes".
+    verb = tokens[first.head]
+    is_one_of_several = noun.dep == "conj" or caption.has_dependent(noun.index, "conj")
+    if first.dep in ("nsubj", "nsubjpass") and is_one_of_several and verb.index > noun.index:
+        finite = caption.first_dependent(verb.index, "aux", "auxpass") or verb
         if finite.tag == "VBZ":
-            return True  # "a horn honks and a car passes", parsed as one subject of "passes"
-    if noun.dep != "ROOT" and not (noun.dep == "conj" and first.dep == "ROOT"):
-        return False
-    return _has_stray_verb(caption, noun, plural=plural)
+            return True
+    has_no_verb = noun.dep == "ROOT" or (noun.dep == "conj" and first.dep == "ROOT")
+    return has_no_verb and _has_stray_verb(caption, noun, plural=plural)
 
 
 def _has_stray_verb(caption: Caption, noun: Token, *, plural: bool) -> bool:
     """Whether a finite verb that may be that of a noun without one stands in a clause below it, or passes for a noun.
 
     "An animal that looks like a fox **sits** on a log", "a bus with the number 42 **stops**", "a flower, shown from
-    above, **takes** center stage".
+    above, **takes** center stage". plural: the number that the noun gets.
     """
     tokens = caption.tokens
-    here = sentence_number(caption, noun.index)
     clauses = [clause.index for clause in caption.dependents(noun.index, "acl", "relcl")]
     for token in tokens[noun.index + 1 :]:
-        if sentence_number(caption, token.index) != here:
+        if not in_one_sentence(caption, noun.index, token.index):
             break
         agrees = token.tag == ("VBZ" if plural else "VBP")
         if agrees and token.index not in clauses and any(_is_below(caption, token.index, clause) for clause in clauses):
-            subject = next(caption.dependents(token.index, "nsubj", "nsubjpass"), None)
-            if subject is None and token.dep in ("aux", "auxpass"):
+            if _is_verb_of_clause(caption, token):
                 continue
-            marked = any(mark.lower in _CLAUSE_WORDS for mark in caption.dependents(token.index, "mark", "advmod"))
-            if marked or (subject is not None and subject.tag in ("PRP", "WDT", "WP", "EX")):
-                continue
-            is_joined = token.dep == "conj" and tokens[token.head].tag == token.tag
-            if is_joined and subject is None:
-                continue  # "a man who sits and reads"
             return True
+        # "The number 42 | stops", where the verb passes for the noun that the number counts.
         before = tokens[token.index - 1]
         if plural and token.tag in ("NNS", "NN") and token.dep != "compound" and is_third_person(token.lower):
-            if token.dep == "acomp" or (before.tag == "CD" and before.head == token.index and before.dep == "compound"):
+            is_numbered = before.tag == "CD" and before.head == token.index and before.dep == "compound"
+            if token.dep == "acomp" or is_numbered:
                 return True
     return False
+
+
+def _is_verb_of_clause(caption: Caption, verb: Token) -> bool:
+    """Whether a finite verb belongs to a clause below a noun: an auxiliary, with a subject or a word such as "while" of
+    its own, or joined to another verb of the clause ("a man who sits **and reads**").
+    """
+    subject = caption.first_dependent(verb.index, "nsubj", "nsubjpass")
+    if any(mark.lower in _CLAUSE_WORDS for mark in caption.dependents(verb.index, "mark", "advmod")):
+        return True
+    if subject is not None:
+        return subject.tag in ("PRP", "WDT", "WP", "EX")
+    is_joined = verb.dep == "conj" and caption.tokens[verb.head].tag == verb.tag
+    return verb.dep in ("aux", "auxpass") or is_joined
 
 
 def _is_below(caption: Caption, index: int, above: int) -> bool:
@@ -322,29 +343,31 @@ def _is_below(caption: Caption, index: int, above: int) -> bool:
     return False
 
 
-def _verbs(caption: Caption, noun: Token, *, plural: bool) -> Iterator[Token]:
+def _agreeing_verbs(caption: Caption, noun: Token, *, plural: bool) -> Iterator[Token]:
     """The verbs that agree with a noun: its own, their conjuncts, and those of its relative clauses.
 
     plural: also the verb before a list, which agrees with the list's first noun: "there is a dog and a cat".
     """
     head = caption.tokens[noun.head]
-    listed = caption.has(noun.index, "conj")
+    listed = caption.has_dependent(noun.index, "conj")
     is_subject = noun.dep in ("nsubj", "nsubjpass")
     agreeing: list[Token] = []
     if not listed and noun.dep != "conj":
-        if (is_subject and head.index != noun.index) or (noun.dep == "attr" and caption.has(head.index, "expl")):
+        if (is_subject and head.index != noun.index) or (
+            noun.dep == "attr" and caption.has_dependent(head.index, "expl")
+        ):
             agreeing.append(head)
     for clause in caption.dependents(noun.index, "relcl"):
         if any(c.lower in ("that", "who", "which") for c in caption.dependents(clause.index, "nsubj", "nsubjpass")):
             agreeing.append(clause)
     for verb in agreeing:
         yield verb
-        while following := next(caption.dependents(verb.index, "conj"), None):
-            if caption.has(following.index, "nsubj", "nsubjpass"):
+        while following := caption.first_dependent(verb.index, "conj"):
+            if caption.has_dependent(following.index, "nsubj", "nsubjpass"):
                 break
             yield following
             verb = following
-    exists = noun.dep in ("attr", "dobj") and caption.has(head.index, "expl")
+    exists = noun.dep in ("attr", "dobj") and caption.has_dependent(head.index, "expl")
     if plural and listed and (is_subject or exists) and head.index < noun.index:
         yield head
 
@@ -367,42 +390,46 @@ def pronoun_edits(caption: Caption, noun: int, *, old: Gender | None, new: str, 
         kind = _PRONOUNS.get(token.lower)
         if kind is None or token.dep == "expl":
             continue
-        number, role = kind
+        number, role = kind  # such as ("male", "possessive") of "his"
         if token.lower == "her" and token.tag == "PRP":
             role = "object"
         following = caption.tokens[token.index + 1 : token.index + 2]
         if role == "object" and any(word.tag in ("VBZ", "MD") for word in following):
             role = "subject"  # whatever the parse makes of it: "a bird as it stands"
-        if not _may_mean(number, old):
+        if not _pronoun_fits(number, old):
             continue
-        is_elsewhere = sentence_number(caption, noun) != sentence_number(caption, token.index)
+        is_elsewhere = not in_one_sentence(caption, noun, token.index)
         is_antecedent = _is_antecedent(caption, noun, token, number)
         if not is_antecedent and not (is_elsewhere and noun < token.index):
             continue
-        to = gender(new)
+        new_gender = gender(new)
+        if number == "plural" and not plural and old is not None and new_gender != "any":
+            return None  # "a child … their toy": of a dog or a tree nobody says so
         # What the pronoun has to be: a gender, or "plural".
-        wanted: str = to
-        if plural:
+        wanted: str = new_gender
+        if plural or (new_gender == "any" and number == "thing"):
             wanted = "plural"
-        elif number == "plural" and old is not None and to != "any":
-            return None
-        elif to == "any":
+        elif new_gender == "any":
             wanted = number
-            if number == "thing":
-                wanted = "plural"
         if wanted != number:
             if is_elsewhere and not _is_only_antecedent(caption, noun, token, number):
                 return None  # "a house … a stack of wood behind it": who knows behind which
+            # Of other forms it is not known that the sentence stays grammatical.
             if role == "subject" or (wanted == "thing" and role != "possessive"):
                 return None
             edits.append(Edit(token.start, token.end, cased_like(_FORMS[wanted, role], token.text, caption.casing)))
     return edits
 
 
-def _may_mean(number: str, old: Gender | None) -> bool:
-    """Whether a pronoun of this number or gender may refer to a noun of the gender `old`; None: to a plural."""
-    if old is None or number == "plural":
-        return number == "plural" and old in (None, "any")
+def _pronoun_fits(number: str, old: Gender | None) -> bool:
+    """Whether a pronoun may refer to a noun: "his" to a man or a child, "their" to dogs or a child.
+
+    number: what the pronoun is, a gender or "plural". old: the gender of the noun; None: it is plural.
+    """
+    if number == "plural":
+        return old in (None, "any")
+    if old is None:
+        return False
     return old == "thing" or (number != "thing" and old in (number, "any"))
 
 
@@ -412,41 +439,48 @@ def _is_only_antecedent(caption: Caption, noun: int, pronoun: Token, number: str
         root = caption.tokens[chunk.root]
         if root.index >= pronoun.index or root.index == noun or root.pos not in _NOUN_POS:
             continue
-        if _may_mean(number, None if root.tag in ("NNS", "NNPS") else gender(root.lemma)):
+        if _pronoun_fits(number, _gender_if_singular(root)):
             return False
     return True
+
+
+def _gender_if_singular(noun: Token) -> Gender | None:
+    """The gender of a noun, None of a plural one: any plural may be "they"."""
+    return None if noun.tag in ("NNS", "NNPS") else gender(noun.lemma)
 
 
 def _is_antecedent(caption: Caption, noun: int, pronoun: Token, number: str) -> bool:
     """Whether `noun` is the likeliest antecedent: the subject that agrees with the pronoun, else the nearest noun
     before it, but not the one that the pronoun's prepositional phrase follows: "**a house** and a tree behind it".
 
-    Of a possessive in a list, it is the item before: "**a horse** and its rider".
+    Of a possessive in a list, it is the item before: "**a horse** and its rider". number: the gender of the pronoun, or
+    "plural".
     """
-    nouns = []
+    candidates: list[tuple[bool, bool, int]] = []  # whether it agrees exactly, whether it is a subject, its token
     subject = _subject_beside(caption, pronoun)
+    # The noun that the pronoun's prepositional phrase follows stands before the prepositions: "a tree | behind it".
     before = pronoun.index - 1
     while before > 0 and (caption.tokens[before].pos in ("ADP", "ADV") or caption.lowered[before] in _PLACES):
         before -= 1
     owned = caption.tokens[pronoun.head] if pronoun.dep == "poss" else None
     for chunk in caption.chunks:
         root = caption.tokens[chunk.root]
-        if root.index >= pronoun.index or root.pos not in ("NOUN", "PROPN") or root.index == before < pronoun.index - 1:
+        if root.index >= pronoun.index or root.pos not in _NOUN_POS or root.index == subject:
             continue
-        if root.index == subject:
+        is_followed_by_phrase = root.index == before < pronoun.index - 1
+        old = _gender_if_singular(root)
+        if is_followed_by_phrase or not _pronoun_fits(number, old):
             continue
-        old = None if root.tag in ("NNS", "NNPS") else gender(root.lemma)
-        if _may_mean(number, old):
-            if owned is not None and owned.dep == "conj" and owned.head == root.index:
-                return root.index == noun
-            exists = root.dep == "attr" and caption.has(root.head, "expl")
-            is_subject = exists or root.dep in ("nsubj", "nsubjpass", "ROOT")  # ROOT: of a caption without a verb
-            nouns.append((old == number, is_subject, root.index))
-    if not nouns:
+        if owned is not None and owned.dep == "conj" and owned.head == root.index:
+            return root.index == noun
+        exists = root.dep == "attr" and caption.has_dependent(root.head, "expl")
+        is_subject = exists or root.dep in ("nsubj", "nsubjpass", "ROOT")  # ROOT: of a caption without a verb
+        candidates.append((old == number, is_subject, root.index))
+    if not candidates:
         # A pronoun without a noun before it means one behind it, or in a sentence before this one.
-        return caption.first_token == 0 and caption.tokens[noun].index > pronoun.index
+        return caption.first_token == 0 and noun > pronoun.index
     # The best one: of the pronoun's own number and gender, a subject, and of equal ones the nearest before it.
-    return max(nouns)[2] == noun
+    return max(candidates)[2] == noun
 
 
 def _subject_beside(caption: Caption, pronoun: Token) -> int | None:
@@ -457,15 +491,15 @@ def _subject_beside(caption: Caption, pronoun: Token) -> int | None:
     for _ in range(_DEPTH):
         if above.pos in ("ADP", "ADV", "ADJ", "SCONJ"):
             above = caption.tokens[above.head]
-    if above.pos not in ("VERB", "AUX") or caption.has(above.index, "dobj", "prt"):
+    if above.pos not in ("VERB", "AUX") or caption.has_dependent(above.index, "dobj", "prt"):
         return None
-    if caption.has(above.index, "expl"):
+    if caption.has_dependent(above.index, "expl"):
         return next((thing.index for thing in caption.dependents(above.index, "attr")), None)
     return next((subject.index for subject in caption.dependents(above.index, "nsubj", "nsubjpass")), None)
 
 
 @cache
-def article(word: str) -> str:
+def indefinite_article(word: str) -> str:
     """The indefinite article before a word or phrase, by its sound.
 
     "an" hour, "a" uniform, "an" 8, "a" one-way sign, "an" L-shaped couch, "an" MRI, "a" UFO, "an" éclair.
@@ -497,7 +531,7 @@ def with_article(caption: Caption, index: int, edit: Edit, following: str) -> tu
     if index == 0 or caption.lowered[index - 1] not in ("a", "an"):
         return (edit,)
     token = caption.tokens[index - 1]
-    if token.tag != "DT" or article(following) == token.lower:
+    if token.tag != "DT" or indefinite_article(following) == token.lower:
         return (edit,)
     casing: Casing = "upper" if len(edit.new) > 1 and edit.new.isupper() else "sentence"
-    return Edit(token.start, token.end, cased(article(following), token.text, casing, first=True)), edit
+    return Edit(token.start, token.end, cased(indefinite_article(following), token.text, casing, first=True)), edit

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from .semantic_classes import head, other_persons
-from .wordnet import WordNet
+from .semantic_classes import head_word, other_persons
+from .wordnet import WordNet, senses_of_entry
 
 # What WordNet does not have: synonyms, and words with their hypernyms.
 SYNONYMS = ({"man", "guy"}, {"man", "gentleman"}, {"woman", "lady"})
@@ -11,16 +11,11 @@ SAME_AS = {"people": "person", "someone": "person", "something": "entity"}
 HYPERNYMS = {"bus": {"vehicle"}, "train": {"vehicle"}, "boy": {"child", "kid"}, "girl": {"child", "kid"}}
 
 
-def first_senses(lemma: str, pos: str) -> tuple[int, ...]:
-    """The first sense in use of a word or compound, else of its head; () if it has none."""
-    wordnet = WordNet.load()
-    return (wordnet.senses_in_use(lemma, pos) or wordnet.senses_in_use(head(lemma), pos))[:1]
-
-
 def is_noun_of(old: str, new: str) -> bool:
     """Whether what a noun names is also what `new` names: dog~animal, bike~bicycle, boy~child; not bedroom~kitchen."""
-    old, new = (SAME_AS.get(noun, noun) for noun in (old, new))
-    if head(new) in other_persons(head(old)):  # WordNet has girls below women
+    old = SAME_AS.get(old, old)
+    new = SAME_AS.get(new, new)
+    if head_word(new) in other_persons(head_word(old)):  # WordNet has girls below women
         return False
     return {old, new} in SYNONYMS or new in HYPERNYMS.get(old, ()) or is_below(old, new, "n")
 
@@ -30,18 +25,18 @@ def is_below(old: str, new: str, pos: str) -> bool:
     wordnet = WordNet.load()
     # All above the first sense of the old word, against the first sense of the new one alone: what a word may mean
     # besides makes no caption true.
-    above = {general for sense in first_senses(old, pos) for general in wordnet.closure(sense)}
+    above = {general for sense in senses_of_entry(old, pos)[:1] for general in wordnet.closure(sense)}
     return not above.isdisjoint(wordnet.senses_in_use(new, pos)[:1])
 
 
 def is_attribute_of(old: str, new: str) -> bool:
     """Whether attributes are synonyms, or WordNet has the old one among those similar to the new one: tiny~small."""
     wordnet = WordNet.load()
-    above = set(first_senses(old, "a"))
-    for sense in first_senses(old, "a"):
+    above = set(senses_of_entry(old, "a")[:1])
+    for sense in senses_of_entry(old, "a")[:1]:
         if ".s." in wordnet.name(sense):  # a satellite, which is similar to one adjective only
             above.update(wordnet.relation("similar", sense))
-    return not above.isdisjoint(first_senses(new, "a"))
+    return not above.isdisjoint(senses_of_entry(new, "a")[:1])
 
 
 def is_verb_of(old: str, new: str) -> bool:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from ..caption import Caption, Token, cached_on_caption
 from .boundaries import HYPHENS
+from .grammar import NUMBERS
 
 # Words that deny what they belong to. "Hardly anyone" is as good as no one; "few" denies without "a" before it.
 NEARLY = frozenset("hardly barely scarcely rarely seldom".split())
@@ -31,7 +32,6 @@ SUBJECTS = ("nsubj", "nsubjpass", "expl", "csubj")
 OF_CLAUSE = (*SUBJECTS, "dobj", "attr", "dative")
 # What introduces a clause that stands on its own beside a denied one: "nobody sits on the bench while a dog runs".
 BESIDE = ("while", "as", "although", "though", "but", "because", "whereas")
-NUMBER_WORDS = ("one", *"two three four five six seven eight nine ten eleven twelve".split())
 INEXACT = frozenset("about around nearly almost roughly approximately under over below above".split())
 # Words before a number that make it a bound, and the counts that they leave open: those from the number on with an
 # offset, or those up to it.
@@ -89,10 +89,10 @@ def denials(caption: Caption) -> tuple[Denial, ...]:
     of_caption = []
     for token in caption.tokens:
         if _is_negation(caption, token):
-            of_caption.append(_denial(caption, token))
+            of_caption.append(_denial_by(caption, token))
         elif _is_few(caption, token):
             # There are some: nothing is said not to be there, but another word may be true in the same place.
-            of_caption.append(_denial(caption, token)._replace(denied=frozenset()))
+            of_caption.append(_denial_by(caption, token)._replace(denied=frozenset()))
     return tuple(of_caption)
 
 
@@ -122,16 +122,16 @@ def is_denied_noun(caption: Caption, noun: int) -> bool:
         return False
     first = caption.phrase_start(noun)
     phrase = caption.lowered[first : noun + 1]
-    is_definite = phrase[0] in DEFINITE or caption.has(noun, "poss") or caption.tokens[noun].pos == "PROPN"
+    is_definite = phrase[0] in DEFINITE or caption.has_dependent(noun, "poss") or caption.tokens[noun].pos == "PROPN"
     return not is_definite or not NEGATIONS.isdisjoint(phrase)
 
 
 @cached_on_caption
-def _bounds(caption: Caption) -> dict[int, Bound]:
-    """The numbers that are bounds, by token."""
+def _bounds_by_token(caption: Caption) -> dict[int, Bound]:
+    """The numbers of a caption that are bounds: {token of the number: bound}."""
     bounds = {}
     for token in caption.tokens:
-        value = _number(token)
+        value = _number_of(token.lower)
         if value is None:
             continue
         # The longest wording first: "no more than five" is an upper bound, and its end "more than five" a lower one.
@@ -150,31 +150,29 @@ def _bounds(caption: Caption) -> dict[int, Bound]:
 
 def bound_of(caption: Caption, number: int) -> Bound | None:
     """The bound that the number at this token sets: "at least four", "fewer than ten"; None: it sets none."""
-    return _bounds(caption).get(number)
+    return _bounds_by_token(caption).get(number)
 
 
-def is_open(caption: Caption, number: int) -> bool:
+def leaves_count_open(caption: Caption, number: int) -> bool:
     """Whether the number at this token leaves open how many there are: "about four", "two or three", "four or more".
 
     Those of `bound_of` leave open only some counts.
     """
-    word = caption.word
-    if word(number - 1) in INEXACT or word(number - 2) in ("rather", "other") and word(number - 1) == "than":
+    before = caption.word(number - 1)
+    two_before = caption.word(number - 2)
+    if before in INEXACT or (before == "than" and two_before in ("rather", "other")):
         return True
-    if word(number + 1) in ("or", "to", "plus", "+", *HYPHENS):
+    if caption.word(number + 1) in ("or", "to", "plus", "+", *HYPHENS):
         return True
-    of_the = (word(number - 2), word(number - 1)) == ("of", "the")  # "two of the three men"
-    if of_the and (word(number - 3) in NUMBER_WORDS or word(number - 3).isdigit()):
-        return True
-    before = word(number - 2)
-    return word(number - 1) in BETWEEN_NUMBERS and (before in NUMBER_WORDS or before.isdigit() or before == "out")
+    if before == "the" and two_before == "of" and _number_of(caption.word(number - 3)) is not None:
+        return True  # "two of the three men"
+    is_behind_number = two_before == "out" or _number_of(two_before) is not None
+    return before in BETWEEN_NUMBERS and is_behind_number
 
 
-def _number(token: Token) -> int | None:
-    """The value of a number word or of digits; None: it is none."""
-    if token.lower in NUMBER_WORDS:
-        return NUMBER_WORDS.index(token.lower) + 1
-    return int(token.lower) if token.lower.isascii() and token.lower.isdigit() else None
+def _number_of(word: str) -> int | None:
+    """The value of a number word or of digits in lower case: "three" -> 3, "12" -> 12; None: it is none."""
+    return NUMBERS.get(word) or (int(word) if word.isascii() and word.isdigit() else None)
 
 
 def _is_negation(caption: Caption, token: Token) -> bool:
@@ -192,8 +190,9 @@ def _is_negation(caption: Caption, token: Token) -> bool:
         return False
     if word == "no" and (before in DETERMINERS or following.endswith("ing")):
         return False
-    is_hyphened = following in HYPHENS and token.index + 1 < len(caption.tokens)
-    return not (is_hyphened and caption.tokens[token.index + 1].start == token.end and word == "never")
+    # "A never-ending road", with nothing between the word and the hyphen.
+    is_hyphened = following in HYPHENS and caption.tokens[token.index + 1].start == token.end
+    return not (word == "never" and is_hyphened)
 
 
 def _is_few(caption: Caption, token: Token) -> bool:
@@ -205,14 +204,14 @@ def _is_few(caption: Caption, token: Token) -> bool:
     return bound is not None and bound.lowest == 0
 
 
-def _denial(caption: Caption, word: Token) -> Denial:
+def _denial_by(caption: Caption, word: Token) -> Denial:
     """What a negating word denies."""
     if quoted := _quoted(caption, word.index):
         return Denial(word.index, scope=quoted, denied=frozenset())  # what is quoted is neither replaced nor denied
     if phrase := _phrase_with_nearly_no(caption, word):
         return Denial(word.index, scope=phrase, denied=phrase)
-    top = _denied(caption, word)
-    scope = frozenset(_below(caption, top, word))
+    top = _top_of_denial(caption, word)
+    scope = frozenset(_scope_below(caption, top, word))
     if top.pos not in ("VERB", "AUX"):
         return Denial(word.index, scope=scope, denied=scope)
     # A subject that does not carry the negation itself is there: "a man is not …", but not "nobody is …".
@@ -234,7 +233,10 @@ def _quoted(caption: Caption, index: int) -> frozenset[int]:
 
 
 def _phrase_with_nearly_no(caption: Caption, word: Token) -> frozenset[int]:
-    """The prepositional phrase "with barely any hair", of which parses make many things; empty if it is none."""
+    """The prepositional phrase "with barely any hair", of which parses make many things; empty if it is none.
+
+    word: the one of NEARLY, such as "barely". The phrase is its tokens.
+    """
     if word.lower not in NEARLY or not word.index or caption.word(word.index + 1) not in INDEFINITE:
         return frozenset()
     noun = next((chunk.root for chunk in caption.chunks if chunk.end > word.index + 1), word.index)
@@ -242,25 +244,26 @@ def _phrase_with_nearly_no(caption: Caption, word: Token) -> frozenset[int]:
     return frozenset(range(word.index - 1, noun + 1)) if is_object and noun > word.index else frozenset()
 
 
-def _denied(caption: Caption, word: Token) -> Token:
-    """The token that a negating word denies, with what stands below it."""
+def _top_of_denial(caption: Caption, word: Token) -> Token:
+    """The token that a negating word denies, with what stands below it in the parse: "sit" for "nobody sits"."""
     tokens = caption.tokens
     if word.lower in OF_PHRASE or word.head == word.index or word.lemma == "lack":
         return word
+    # First the word that it belongs to; then, if that is a noun of a clause, the verb of the clause.
     if word.pos in ("NOUN", "PRON", "PROPN"):  # "nobody", "none of the men"
         denied = word
     elif bound := bound_of(caption, word.index):
         denied = tokens[word.head]
         while denied.dep == "pobj" and denied.head >= bound.start:  # "up to six boats float", parsed as "up (to boats)"
-            denied = _outside(caption, denied, bound.start)
+            denied = _token_above_bound(caption, denied, bound.start)
     else:
         denied = tokens[word.head]
-        is_first = caption.word(word.index - 1) not in DETERMINERS
-        if denied.pos == "ADJ" and (word.dep == "advmod" or not is_first):  # "hardly visible", "a not very big dog"
+        has_determiner = caption.word(word.index - 1) in DETERMINERS
+        if denied.pos == "ADJ" and (word.dep == "advmod" or has_determiner):  # "hardly visible", "a not very big dog"
             return denied
         if denied.pos in ("ADJ", "NUM", "DET") and denied.head > denied.index:  # "not many people", "not one child"
             denied = tokens[denied.head]
-        if denied.pos in ("ADV", "ADP") and word.pos == "ADV" or word.dep == "advmod":  # "nowhere", "no longer"
+        if word.dep == "advmod" or (denied.pos in ("ADV", "ADP") and word.pos == "ADV"):  # "nowhere", "no longer"
             denied = next(_verbs_above(caption, denied), denied)
     if denied.pos in ("VERB", "AUX"):
         return denied
@@ -272,8 +275,8 @@ def _denied(caption: Caption, word: Token) -> Token:
     return above if denied.dep == "pobj" else denied
 
 
-def _outside(caption: Caption, token: Token, start: int) -> Token:
-    """The first token above another that is not between `start` and that one."""
+def _token_above_bound(caption: Caption, token: Token, start: int) -> Token:
+    """The first token above another in the parse that is not between token `start` of a bound and that one."""
     above = caption.tokens[token.head]
     for _ in range(LONGEST_BOUND):
         if start <= above.index < token.index:
@@ -291,37 +294,45 @@ def _verbs_above(caption: Caption, token: Token) -> Iterator[Token]:
         token = caption.tokens[token.head]
 
 
-def _below(caption: Caption, top: Token, word: Token) -> Iterator[int]:
-    """The indices of what a denial of `top` by `word` denies: its subtree, without clauses that stand on their own."""
+def _scope_below(caption: Caption, top: Token, word: Token) -> Iterator[int]:
+    """The tokens that `word` denies by denying `top`: what stands below `top`, without clauses that stand alone."""
     yield top.index
-    if word.lower in ("nobody", "nothing", "none") or (word.lower == "no" and caption.word(word.index + 1) == "one"):
+    is_no_one = word.lower == "no" and caption.word(word.index + 1) == "one"
+    if is_no_one or word.lower in ("nobody", "nothing", "none"):
         # "A bench with no one | sitting on it", whatever the parse makes sit.
         for following in caption.tokens[word.index + 1 : word.index + 3]:
             if following.dep in ("acl", "prep", "pcomp", "advcl") and following.head < word.index:
                 yield from _subtree(caption, following)
-    own_verb = top.pos in ("VERB", "AUX") and word.dep == "neg"
-    previous = ""
+    has_own_not = top.pos in ("VERB", "AUX") and word.dep == "neg"
+    conjunction = ""  # the last one before the child
     for index in caption.children[top.index]:
         child = caption.tokens[index]
         if child.dep == "cc":
-            previous = child.lower
-        if child.index > word.index and _stands_alone(caption, top, child, previous, own_verb=own_verb):
+            conjunction = child.lower
+        if child.index > word.index and _stands_alone(caption, top, child, conjunction, has_own_not=has_own_not):
             continue
         yield from _subtree(caption, child)
 
 
-def _stands_alone(caption: Caption, top: Token, child: Token, conjunction: str, *, own_verb: bool) -> bool:
+def _stands_alone(caption: Caption, top: Token, child: Token, conjunction: str, *, has_own_not: bool) -> bool:
     """Whether a dependent of a denied word is not denied with it.
 
     That is what follows "but" ("not on the couch but on the bed"); a conjunct with a subject of its own, or a finite
     one after a verb that is denied by its own "not" ("does not sit and holds a ball"); and a clause with a subject
-    after "while". conjunction: the last one before the child. own_verb: whether `top` is such a verb.
+    after "while".
+
+    Args:
+        caption: the caption.
+        top: the denied word.
+        child: its dependent.
+        conjunction: the last one before the child; "": none.
+        has_own_not: whether `top` is a verb with a "not" of its own.
     """
-    has_subject = caption.has(child.index, *SUBJECTS)
+    has_subject = caption.has_dependent(child.index, *SUBJECTS)
     if child.dep in ("conj", "parataxis"):
         if conjunction == "but" or (has_subject and conjunction not in ("nor", "or")):
             return True
-        return own_verb and conjunction == "and" and child.tag in ("VBZ", "VBP", "VBD") and top.tag != child.tag
+        return has_own_not and conjunction == "and" and child.tag in ("VBZ", "VBP", "VBD") and top.tag != child.tag
     if child.dep in ("advcl", "prep", "ccomp") and has_subject:
         marks = [mark.lower for mark in caption.dependents(child.index, "mark", "advmod")]
         return any(mark in BESIDE for mark in marks)

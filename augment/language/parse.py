@@ -69,7 +69,7 @@ Rule = Mapping[str, Any]
 
 
 @cache
-def load(spacy_model: str | None) -> Language:
+def load_pipeline(spacy_model: str | None) -> Language:
     """Load the pipeline `spacy_model` (an installed package or a folder), or the shipped parser; once per process.
 
     Raises ValueError if the model is not installed, or has no tagger or no parser.
@@ -147,7 +147,7 @@ def parse(texts: Sequence[str], spacy_model: str | None = None) -> list[Caption]
     return from_parses(parse_table(table, spacy_model))
 
 
-def sentence(text: str) -> str:
+def without_trailing_tags(text: str) -> str:
     """A text without the hashtags, links and emoji at its end: "A dog on a beach 😴 #dogs" -> "A dog on a beach"."""
     kept = text
     (rest, space, last) = text.rstrip().rpartition(" ")
@@ -157,15 +157,15 @@ def sentence(text: str) -> str:
     return text if last.lower() in OPEN or last.isdigit() else kept
 
 
-def _docs(texts: Sequence[str], nlp: Language) -> Iterator[Any]:
-    """The parsed texts in order, see `sentence`; those of more than MAX_TOKENS tokens are empty.
+def _parse_texts(texts: Sequence[str], nlp: Language) -> Iterator[Any]:
+    """The parsed texts in order, see `without_trailing_tags`; those of more than MAX_TOKENS tokens are empty.
 
     They are spaCy's Docs; its type stubs say less of these than is true.
     """
     batch: list[Doc] = []
     tokens = 0
     for text in texts:
-        doc = nlp.make_doc(sentence(text))
+        doc = nlp.make_doc(without_trailing_tags(text))
         doc = nlp.make_doc("") if len(doc) > MAX_TOKENS else doc
         if len(batch) == TEXTS or tokens + len(doc) > TOKENS:
             yield from nlp.pipe(batch, batch_size=TEXTS)
@@ -184,13 +184,13 @@ def parse_table(captions: pa.Table, spacy_model: str | None = None) -> pa.Table:
     """
     import pyarrow as pa
 
-    nlp = load(spacy_model)
+    nlp = load_pipeline(spacy_model)
     attributes: list[int | str] = ["IDX", "LENGTH", "LEMMA", "TAG", "POS", "DEP", "HEAD"]
     arrays = [np.zeros((0, len(attributes)), np.uint64)]
     lengths = []
     chunk_counts = []
     chunks: list[tuple[int, int, int]] = []
-    for doc in _docs(captions.column("text").to_pylist(), nlp):
+    for doc in _parse_texts(captions.column("text").to_pylist(), nlp):
         arrays.append(doc.to_array(attributes))
         lengths.append(len(doc))
         before = len(chunks)
@@ -260,9 +260,9 @@ def repair_parse(columns: Mapping[str, np.ndarray], lengths: np.ndarray, strings
         verb = int(main[number])
         text = _Text(columns, int(starts[number]), int(ends[number]), strings)
         if not has_subject[verb]:
-            text.second_clause(int(finite[number]), verb)
+            text.repair_second_clause(int(finite[number]), verb)
         if fronted[number]:
-            text.inversion(int(finite[number]), verb)
+            text.repair_inversion(int(finite[number]), verb)
 
 
 def _repair_ways(
@@ -320,12 +320,13 @@ class _Text:
         if dep:
             self.columns["DEP"][token] = self.strings.add(dep)
 
-    def second_clause(self, finite: int, verb: int) -> None:
+    def repair_second_clause(self, finite: int, verb: int) -> None:
         """Make the last conjunct of a noun phrase the subject of the verb directly after it, if they agree.
 
         "A man holds a bat and a ball flies": "ball", parsed as a conjunct of "bat", becomes the subject of "flies".
         finite: the word of the second verb that agrees with a subject ("is" of "is flying"). verb: this verb itself.
         """
+        # "A man holds [a bat] and [a ball] flies": holds, bat, ball and flies, as the parser has joined them.
         noun = finite - 1
         first_verb = self.head(verb)
         first_conjunct = self.head(noun)
@@ -335,17 +336,19 @@ class _Text:
         if not first_verb < first_conjunct < noun or self.tag(first_verb)[:2] != "VB" or not has_subject:
             return
         self.attach(noun, verb, "nsubj")
+        # The "and" between the nouns joins the verbs.
         for child in self.children(first_conjunct):
             if first_conjunct < child < noun and self.dep(child) in ("cc", "punct"):
                 self.attach(child, first_verb)
 
-    def inversion(self, finite: int, verb: int) -> None:
+    def repair_inversion(self, finite: int, verb: int) -> None:
         """Make the noun after a verb its subject if the clause begins with a prepositional or participle phrase."""
         dependents = self.children(verb)
         left = [child for child in dependents if child < finite]
         first = self.start
         subject = next((child for child in left if self.dep(child) == "nsubj"), None)
         if subject is not None:
+            # "On a desk sits a keyboard": the parser takes the desk for the subject, and leaves "on" without an object.
             between = all(self.head(token) != verb for token in range(first + 1, finite) if token != subject)
             if self.dep(first) != "prep" or self.head(first) != verb or self.children(first) or not between:
                 return

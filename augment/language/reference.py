@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ..caption import Caption, Token, cached_on_caption
-from .boundaries import HYPHENS, sentence_number
+from .boundaries import HYPHENS, in_one_sentence
 from .coreference import may_corefer
 from .grammar import NUMBERS, is_third_person
 
@@ -41,25 +41,19 @@ def other_mentions(caption: Caption, noun: int) -> tuple[int, ...]:
     """
     # The later one of two mentions has to be definite: "a dog ... a dog" may be two dogs.
     this = caption.tokens[noun]
-    here = sentence_number(caption, noun)
     mentions = []
     for other in caption.tokens:
         if other.pos not in NOUN_POS or other.index == noun:
             continue
         later = max(this, other)
-        elsewhere = sentence_number(caption, other.index) != here
+        is_elsewhere = not in_one_sentence(caption, noun, other.index)
         if other.lemma == this.lemma:
-            if _is_definite(caption, later) or (elsewhere and _is_bare(caption, later)):
+            if _is_definite(caption, later) or (is_elsewhere and _is_bare(caption, later)):
                 mentions.append(other.index)
-        elif elsewhere and _heads_phrase(other) and _is_definite(caption, later):
+        elif is_elsewhere and _heads_phrase(other) and _is_definite(caption, later):
             if may_corefer(this.lemma, other.lemma):
                 mentions.append(other.index)
     return tuple(mentions)
-
-
-def is_taken_up(caption: Caption, noun: int) -> bool:
-    """Whether the thing that the noun at a token names is named again, before it or behind it."""
-    return bool(other_mentions(caption, noun))
 
 
 def _heads_phrase(token: Token) -> bool:
@@ -70,12 +64,12 @@ def _heads_phrase(token: Token) -> bool:
 def _is_definite(caption: Caption, noun: Token) -> bool:
     """Whether a noun phrase begins with "the", "both", "his" or the like."""
     first = caption.phrase_start(noun.index)
-    return caption.lowered[first] in DEFINITE and first < noun.index or caption.has(noun.index, "poss")
+    return caption.lowered[first] in DEFINITE and first < noun.index or caption.has_dependent(noun.index, "poss")
 
 
 def _is_bare(caption: Caption, noun: Token) -> bool:
     """Whether a noun has neither a determiner nor a number nor an owner."""
-    return not caption.has(noun.index, "det", "nummod", "poss")
+    return not caption.has_dependent(noun.index, "det", "nummod", "poss")
 
 
 class Member(NamedTuple):
@@ -90,7 +84,7 @@ class Member(NamedTuple):
 
 
 @cached_on_caption
-def _members(caption: Caption) -> tuple[Member, ...]:
+def _set_members(caption: Caption) -> tuple[Member, ...]:
     """The words of a caption that stand for members of a set, in text order."""
     members = []
     for token in caption.tokens:
@@ -101,7 +95,7 @@ def _members(caption: Caption) -> tuple[Member, ...]:
         # "They look at each other" divides no set.
         if (word, following) in MUTUAL or (before, word) in MUTUAL:
             continue
-        noun = _noun_of(caption, token)
+        noun = _noun_after_determiner(caption, token)
         if word in ("other", "others") or word in ORDINALS:
             if before in ("the", "an", "each", "and") and noun not in PLACES:
                 members.append(Member(token=index, word=word, noun=noun))
@@ -122,7 +116,7 @@ def _members(caption: Caption) -> tuple[Member, ...]:
     return tuple(members)
 
 
-def _noun_of(caption: Caption, token: Token) -> str:
+def _noun_after_determiner(caption: Caption, token: Token) -> str:
     """The lemma of the noun that a word is a determiner or number of; "" if it stands alone."""
     if token.dep in ("det", "nummod", "amod", "predet", "poss", "compound") and token.head > token.index:
         head = caption.tokens[token.head]
@@ -132,35 +126,29 @@ def _noun_of(caption: Caption, token: Token) -> str:
 
 
 def is_divided(caption: Caption, noun: int, count: int) -> bool:
-    """Whether the caption goes on to say what a counted thing's members are, or lists it among them.
+    """Whether the caption goes on to say what the members of a set are: "two dogs; **one** is brown, **the other** …".
 
-    noun: the token of the thing; count: how many there are.
+    Also if it lists them. noun: the token of the thing that is counted; count: how many there are.
     """
     this = caption.tokens[noun]
-    for member in _members(caption):
+    for member in _set_members(caption):
         if member.noun and member.noun != this.lemma:
             continue
         is_behind = member.token > noun
-        if member.word == "each" and not member.noun and _same_sentence(caption, noun, member.token):
+        if member.word == "each" and not member.noun and in_one_sentence(caption, noun, member.token):
             return True  # also what stands behind it, which belongs to every one of them
         if is_behind and (count > 1 or member.noun or member.word in ("both", "each", "former", "latter")):
             return True
         if is_behind and caption.word(caption.phrase_start(noun)) == "one":  # "one dog is brown, the other black"
             return True
-    return noun in _listed(caption)
-
-
-def _same_sentence(caption: Caption, one: int, other: int) -> bool:
-    """Whether two tokens are in the same sentence of a caption."""
-    return sentence_number(caption, one) == sentence_number(caption, other)
+    return noun in listed_nouns(caption)
 
 
 @cached_on_caption
-def _listed(caption: Caption) -> frozenset[int]:
+def listed_nouns(caption: Caption) -> frozenset[int]:
     """The nouns that a caption names and then lists, and those of the list: "three people: a man, a woman and a child".
 
-    After a colon, and in apposition: "two men, a black man and a white man, sit". Parses often make the second a
-    conjunct, without a conjunction before it, of a noun that may name the same.
+    After a colon, and in apposition: "two men, a black man and a white man, sit".
     """
     tokens = caption.tokens
     listed = set[int]()
@@ -168,29 +156,41 @@ def _listed(caption: Caption) -> frozenset[int]:
         if token.pos not in NOUN_POS:
             continue
         above = tokens[token.head]
-        if token.dep == "appos" and above.pos in NOUN_POS:
+        if above.pos in NOUN_POS and (token.dep == "appos" or _is_apposed_conjunct(caption, above, token)):
             listed |= {above.index, *_conjuncts(caption, token)}
-        elif token.dep == "conj" and above.pos in NOUN_POS and above.dep != "conj" and _follows_comma(caption, token):
-            joined = _conjuncts(caption, above)
-            has_conjunction = any(caption.has(index, "cc") for index in joined)
-            # Two phrases without "and" between them, or a list of what the first already names.
-            if may_corefer(above.lemma, token.lemma) or (len(joined) == 2 and not has_conjunction):
-                listed |= {above.index, *_conjuncts(caption, token)}
-    for token in tokens:
-        if token.pos in NOUN_POS and caption.has(token.index, "nummod"):
+        if caption.has_dependent(token.index, "nummod"):
             members = _members_behind(caption, token)
             listed |= {token.index, *members} if members else set()
     for mark in tokens:
-        if mark.text != ":" or not mark.index:
-            continue
-        here = sentence_number(caption, mark.index)
-        heads = [chunk for chunk in caption.chunks if sentence_number(caption, chunk.root) == here]
-        before = [chunk.root for chunk in heads if chunk.end <= mark.index]
-        behind = [chunk.root for chunk in heads if chunk.start > mark.index]
-        counted = [root for root in before if caption.has(root, "nummod") or tokens[root].tag == "NNS"]
-        if counted and behind:
-            listed.update(counted, behind)
+        if mark.text == ":" and mark.index:
+            listed |= _listed_behind_colon(caption, mark.index)
     return frozenset(listed)
+
+
+def _is_apposed_conjunct(caption: Caption, above: Token, conjunct: Token) -> bool:
+    """Whether what the parse calls a conjunct lists what the noun above it names: "two men, **a black man** and …".
+
+    Parses often make it a conjunct of a noun that may name the same, without a conjunction before it.
+    """
+    if conjunct.dep != "conj" or above.dep == "conj" or not _follows_comma(caption, conjunct):
+        return False
+    joined = _conjuncts(caption, above)
+    has_conjunction = any(caption.has_dependent(index, "cc") for index in joined)
+    # Two phrases without "and" between them, or a list of what the first already names.
+    return may_corefer(above.lemma, conjunct.lemma) or (len(joined) == 2 and not has_conjunction)
+
+
+def _listed_behind_colon(caption: Caption, colon: int) -> set[int]:
+    """The nouns on both sides of a colon, if it follows a set: "three **people**: a **man**, a **woman** and …"."""
+    heads = [chunk for chunk in caption.chunks if in_one_sentence(caption, chunk.root, colon)]
+    sets = [
+        chunk.root
+        for chunk in heads
+        if chunk.end <= colon
+        and (caption.has_dependent(chunk.root, "nummod") or caption.tokens[chunk.root].tag == "NNS")
+    ]
+    members = [chunk.root for chunk in heads if chunk.start > colon]
+    return {*sets, *members} if sets and members else set()
 
 
 def _members_behind(caption: Caption, counted: Token) -> set[int]:
@@ -201,10 +201,11 @@ def _members_behind(caption: Caption, counted: Token) -> set[int]:
     members = set[int]()
     has_comma = False
     for token in caption.tokens[counted.index + 1 :]:
-        if not _same_sentence(caption, counted.index, token.index):
+        if not in_one_sentence(caption, counted.index, token.index):
             break
         has_comma = has_comma or token.text in APPOSING
-        is_new = token.pos in NOUN_POS and token.lemma != counted.lemma and caption.has(token.index, "nummod", "det")
+        is_other_noun = token.pos in NOUN_POS and token.lemma != counted.lemma
+        is_new = is_other_noun and caption.has_dependent(token.index, "nummod", "det")
         if has_comma and is_new and not _is_definite(caption, token) and may_corefer(counted.lemma, token.lemma):
             members.add(token.index)
     return members
@@ -212,10 +213,10 @@ def _members_behind(caption: Caption, counted: Token) -> set[int]:
 
 def _follows_comma(caption: Caption, conjunct: Token) -> bool:
     """Whether a comma or a dash precedes the phrase of a conjunct, and no conjunction: "two men, a black man and …"."""
-    before = caption.word(caption.phrase_start(conjunct.index) - 1)
-    return before in APPOSING or (
-        before in HEDGES and caption.word(caption.phrase_start(conjunct.index) - 2) in APPOSING
-    )
+    start = caption.phrase_start(conjunct.index)
+    if caption.word(start - 1) in HEDGES:  # "a man, maybe a farmer"
+        start -= 1
+    return caption.word(start - 1) in APPOSING
 
 
 def _conjuncts(caption: Caption, token: Token) -> list[int]:
@@ -230,8 +231,3 @@ def is_single(caption: Caption, noun: int) -> bool:
     """Whether a noun says where a single thing is, so that it has to stay one: "a **single** flower in a **vase**"."""
     token = caption.tokens[noun]
     return token.dep == "pobj" and not SINGLE.isdisjoint(caption.lowered[: token.index])
-
-
-def is_listed(caption: Caption, noun: int) -> bool:
-    """Whether a noun names a set that the caption lists, or one of the list."""
-    return noun in _listed(caption)

@@ -15,13 +15,15 @@ from functools import cache
 from itertools import chain, permutations, product
 from typing import Literal, NamedTuple
 
-from ..cloze.states import by_first_word
+from ..cloze.states import group_by_first_word
 from ..data import data_path, word_lists
-from .wordnet import WordNet
+from .wordnet import WordNet, senses_of_entry
 
 Gender = Literal["male", "female", "any", "thing"]
 # Words for several persons that do not say how many.
 GROUPS = {"group", "crowd", "couple", "family", "team", "people", "pair", "trio", "band", "bunch"}
+# The share of a noun's uses from which on it may name persons: many words do so in a rare sense only.
+PERSON_SHARE = 0.4
 
 
 class Overlaps(NamedTuple):
@@ -40,27 +42,30 @@ class Overlaps(NamedTuple):
 
 
 @cache
-def overlaps() -> Overlaps:
-    """The shipped table data/noun_overlaps.toml, read once per process."""
+def noun_overlap_table() -> Overlaps:
+    """The shipped table data/noun_overlaps.toml of nouns that may name the same thing, read once per process."""
     table = word_lists(data_path("noun_overlaps.toml"))
     groups: defaultdict[str, set[str]] = defaultdict(set)
+    # A group, such as {"couch", "sofa"}: each of its nouns may be any other.
     for members in table["groups"]:
         for noun in members:
             groups[noun].update(members)
+    # A more general noun, or several between commas, may be each of the nouns listed for it, and each of these may be
+    # it; but two that are listed are not the same for that.
     for names, members in table["general"].items():
-        for noun, same in pairs(product(names.split(", "), members)):
+        for noun, same in pairs_within_groups(product(names.split(", "), members)):
             groups[noun].add(same)
     return Overlaps(
         groups=dict(groups), implied=table["implies"], persons=table["persons"], vague=table["vague"]["words"]
     )
 
 
-def pairs(*tables: Iterable[Iterable[str]]) -> frozenset[tuple[str, str]]:
-    """All pairs of words of a common group, in both orders."""
+def pairs_within_groups(*tables: Iterable[Iterable[str]]) -> frozenset[tuple[str, str]]:
+    """All pairs of words of a common group, in both orders: [["red", "pink"]] -> {(red, pink), (pink, red)}."""
     return frozenset(pair for groups in tables for group in groups for pair in permutations(group, 2))
 
 
-def head(entry: str) -> str:
+def head_word(entry: str) -> str:
     """The last word of a noun or compound: "tennis racket" -> "racket"."""
     return entry.rpartition(" ")[2]
 
@@ -68,34 +73,33 @@ def head(entry: str) -> str:
 @cache
 def is_person(noun: str) -> bool:
     """Whether a noun names persons: listed, or by the first WordNet sense of the compound, else of its head."""
-    if any(noun in words for words in overlaps().persons.values()):
+    if any(noun in words for words in noun_overlap_table().persons.values()):
         return True
     wordnet = WordNet.load()
     senses = wordnet.senses_in_use(noun, "n")
     if senses:
-        return bool(wordnet.first_above("person.n.01")[senses[0]] == 0)
-    return noun != head(noun) and is_person(head(noun))
-
-
-# A share, as many words are names of persons in a rare sense only.
-PERSON_SHARE = 0.4
+        is_below_person = wordnet.first_above("person.n.01") == 0  # (synsets,)
+        return bool(is_below_person[senses[0]])
+    return noun != head_word(noun) and is_person(head_word(noun))
 
 
 @cache
 def may_be_person(noun: str) -> bool:
     """Whether a noun names persons in more than PERSON_SHARE of its uses in WordNet's corpora: "fan", not "pole"."""
     wordnet = WordNet.load()
-    above = wordnet.first_above("person.n.01")
+    is_below_person = wordnet.first_above("person.n.01") == 0  # (synsets,)
     counts = wordnet.tag_counts(noun, "n")
-    persons = sum(n for sense, n in zip(wordnet.senses(noun, "n"), counts, strict=True) if above[sense] == 0)
-    return is_person(noun) or persons > PERSON_SHARE * sum(counts)
+    uses_for_persons = sum(
+        count for sense, count in zip(wordnet.senses(noun, "n"), counts, strict=True) if is_below_person[sense]
+    )
+    return is_person(noun) or uses_for_persons > PERSON_SHARE * sum(counts)
 
 
 @cache
 def gender(noun: str) -> Gender:
     """The gender of pronouns for a noun: male, female, any (a person of unknown gender) or thing."""
-    persons = overlaps().persons
-    for word in (noun, head(noun)):
+    persons = noun_overlap_table().persons
+    for word in (noun, head_word(noun)):
         if word in persons["male"]:
             return "male"
         if word in persons["female"]:
@@ -105,15 +109,18 @@ def gender(noun: str) -> Gender:
 
 def persons_may_be_same(a: str, b: str) -> bool:
     """Whether two words for persons may name the same person: player and man, child and boy; not man and woman."""
-    return is_person(a) and is_person(b) and head(a) not in other_persons(head(b))
+    return is_person(a) and is_person(b) and head_word(a) not in other_persons(head_word(b))
 
 
 @cache
 def other_persons(word: str) -> frozenset[str]:
-    """The words for persons that are incompatible with `word`: of the other gender, or of another age."""
-    persons = overlaps().persons
-    opposite = {"male": "female", "female": "male", "child": "adult", "adult": "child"}
-    return frozenset().union(*(persons[other] for own, other in opposite.items() if word in persons[own]))
+    """The words for persons that are incompatible with `word`: of the other gender, or of another age.
+
+    "woman" -> "man", "boy" … and "girl", "boy" …
+    """
+    persons = noun_overlap_table().persons
+    opposites = (("male", "female"), ("female", "male"), ("child", "adult"), ("adult", "child"))
+    return frozenset().union(*(persons[opposite] for sort, opposite in opposites if word in persons[sort]))
 
 
 ANCHORS = (
@@ -134,9 +141,8 @@ def semantic_class(noun: str) -> int:
     """The class of a noun, 0 to CLASSES - 1; a compound that is not in WordNet has the class of its head."""
     if is_person(noun):
         return PERSON
-    wordnet = WordNet.load()
-    senses = wordnet.senses_in_use(noun, "n") or wordnet.senses_in_use(head(noun), "n")
-    return 1 + int(wordnet.first_above(*ANCHORS)[senses[0]]) if senses else ABSTRACT
+    senses = senses_of_entry(noun, "n")
+    return 1 + int(WordNet.load().first_above(*ANCHORS)[senses[0]]) if senses else ABSTRACT
 
 
 @cache
@@ -146,18 +152,20 @@ def verb_class(verb: str) -> str:
     return WordNet.load().lexname(senses[0]) if senses else ""
 
 
-def _names(*anchors: str) -> Callable[[str], bool]:
-    """Whether a noun, the argument, is in the class of one of these synsets of ANCHORS."""
+def _is_in_any_class(*anchors: str) -> Callable[[str], bool]:
+    """A function that tells of a noun whether it is in the class of one of these synsets of ANCHORS."""
     numbers = {ANCHORS.index(anchor) + 1 for anchor in anchors}
     return lambda noun: semantic_class(noun) in numbers
 
 
-is_location = _names(
+is_location = _is_in_any_class(
     "building.n.01", "area.n.05", "way.n.06", "body_of_water.n.01", "geological_formation.n.01", "location.n.01"
 )
-is_furnishing = _names("furniture.n.01", "container.n.01", "device.n.01", "instrumentality.n.03", "artifact.n.01")
-is_body_part = _names("body_part.n.01")  # "eye", "paw"
-is_worn = _names("clothing.n.01", "footwear.n.01", "headdress.n.01")
+is_furnishing = _is_in_any_class(
+    "furniture.n.01", "container.n.01", "device.n.01", "instrumentality.n.03", "artifact.n.01"
+)
+is_body_part = _is_in_any_class("body_part.n.01")  # "eye", "paw"
+is_worn = _is_in_any_class("clothing.n.01", "footwear.n.01", "headdress.n.01")
 
 
 # Dimensions whose words mean something else, or age, when they describe persons: "a black man", "a little boy".
@@ -185,7 +193,7 @@ class Attributes(NamedTuple):
 
 
 @cache
-def attributes() -> Attributes:
+def attribute_table() -> Attributes:
     """The shipped table data/attributes.toml, read once per process."""
     table = tomllib.loads(data_path("attributes.toml").read_text("utf-8"))
     dimensions: defaultdict[str, set[str]] = defaultdict(set)
@@ -196,10 +204,10 @@ def attributes() -> Attributes:
     return Attributes(
         dimensions=dict(dimensions),
         # The words of a group, such as shades of red, may both be true; those of two groups of a dimension may not.
-        compatible=pairs(*table["dimensions"].values(), table["overlaps"]["lists"]),
+        compatible=pairs_within_groups(*table["dimensions"].values(), table["overlaps"]["lists"]),
         vague=frozenset(table["vague"]["words"]),
         univse=tuple(papers["words"]),
-        univse_groups=pairs(papers["groups"]),
+        univse_groups=pairs_within_groups(papers["groups"]),
         vague_relations=frozenset(papers["vague_relations"]),
     )
 
@@ -211,26 +219,26 @@ def are_incompatible(one: str, other: str) -> bool:
     True for words of a common dimension, unless the table lists them as compatible; for a word that is not in the
     table, only if they are direct antonyms in WordNet.
     """
-    table = attributes()
+    table = attribute_table()
     if one == other or (one, other) in table.compatible or not table.vague.isdisjoint((one, other)):
         return False
-    mine = table.dimensions.get(one)
-    theirs = table.dimensions.get(other)
-    if mine is not None and theirs is not None:
-        return not mine.isdisjoint(theirs)
+    dimensions_of_one = table.dimensions.get(one)
+    dimensions_of_other = table.dimensions.get(other)
+    if dimensions_of_one is not None and dimensions_of_other is not None:
+        return not dimensions_of_one.isdisjoint(dimensions_of_other)
     antonyms = WordNet.load().antonyms
     return other in antonyms(one, "a") or one in antonyms(other, "a")
 
 
-def may_be_same(one: str, other: str) -> bool:
+def attributes_may_both_hold(one: str, other: str) -> bool:
     """Whether a thing that is described as `other` may also be `one`: equal words, or compatible by the table."""
-    return one == other or (one, other) in attributes().compatible
+    return one == other or (one, other) in attribute_table().compatible
 
 
 @cache
 def has_other_sense_of_persons(word: str) -> bool:
     """Whether a word means something else, or age, when it describes persons: "black", "little"."""
-    dimensions = attributes().dimensions.get(word)
+    dimensions = attribute_table().dimensions.get(word)
     return dimensions is not None and dimensions <= NOT_OF_PERSONS
 
 
@@ -240,7 +248,7 @@ def is_compound(word: str, noun: str) -> bool:
 
     Never for a visible attribute ("young man"). Warmth is none: "hot" may be part of a compound, as unknown words may.
     """
-    dimensions = attributes().dimensions.get(word, WARMTH)
+    dimensions = attribute_table().dimensions.get(word, WARMTH)  # an unknown word is treated as "hot" is
     return dimensions == WARMTH and bool(WordNet.load().senses(f"{word} {noun}", "n"))
 
 
@@ -277,16 +285,16 @@ class Prepositions:
     places: dict[str, frozenset[str]]
     unfit: dict[str, frozenset[str]]
 
-    def exclude(self, one: str, other: str, noun: str = "") -> bool:
+    def are_exclusive(self, one: str, other: str, noun: str = "") -> bool:
         """Whether no photo shows both of the same two things: a cat on and under a table.
 
-        noun: the second thing; of some both are true at once ("in" and "on" a bus). "": of none.
+        noun: the second thing; of some both are true at once ("in" and "on" a bus). "": it is not known.
         """
         if self.places.get(noun, frozenset()).issuperset((one, other)):
             return False
         return (self.relations.get(one), self.relations.get(other)) in self.exclusions
 
-    def imply(self, one: str, other: str, noun: str) -> bool:
+    def suggests(self, one: str, other: str, noun: str) -> bool:
         """Whether a caption that says the one makes it likely that the other is true: of one relation, of one set of
         VSE-C's Table 8 (Shi et al. 2018), or both fit the noun.
         """
@@ -301,21 +309,20 @@ class Prepositions:
 
 
 @cache
-def prepositions() -> Prepositions:
+def preposition_table() -> Prepositions:
     """The shipped table data/prepositions.toml, read once per process."""
     table = word_lists(data_path("prepositions.toml"))
-    phrases = {*table["phrases"], *table["same"], *(entry for entry in table["entries"] if " " in entry)}
     sets: defaultdict[str, tuple[int, ...]] = defaultdict(tuple)
-    table8 = table.pop("table8")
-    for number, words in enumerate(table8, start=1):
+    for number, words in enumerate(table.pop("table8"), start=1):
         for word in words:
             sets[word] += (number,)
-    exclusions = pairs([relation, other] for relation, others in table["exclusions"].items() for other in others)
+    phrases = {*table["phrases"], *table["same"], *(entry for entry in table["entries"] if " " in entry)}
+    excluding = [(relation, other) for relation, others in table["exclusions"].items() for other in others]
     computed = {
-        "phrases": by_first_word(phrases),
+        "phrases": group_by_first_word(phrases),
         "sets": dict(sets),
         "relations": {word: relation for relation, words in table["relations"].items() for word in words},
-        "exclusions": exclusions,
+        "exclusions": pairs_within_groups(excluding),  # in both orders
         "places": {noun: frozenset(place["overlaps"]) for place in table["places"] for noun in place["nouns"]},
         "unfit": {noun: frozenset(place.get("unfit", ())) for place in table["places"] for noun in place["nouns"]},
     }

@@ -62,7 +62,7 @@ class WordNet:
         lexnames = table["lexname"].combine_chunks().dictionary_encode()
         self._lexnames = lexnames.dictionary.to_pylist()
         self._lexname = lexnames.indices.to_numpy().astype(np.int8)
-        self._relations = {name: _lists(table[name]) for name in RELATIONS}
+        self._relations = {name: _number_lists(table[name]) for name in RELATIONS}
         self._has_parts = np.zeros(len(table), bool)
         self._has_parts[self._relations["part_of"].values] = True
         # The senses of all synsets, one synset after the other: those of synset i begin at position self._first[i].
@@ -72,15 +72,15 @@ class WordNet:
         self._synset = np.repeat(np.arange(len(table), dtype=np.int32), np.diff(self._first))
         self._count = flat.field("count").to_numpy()
         self._rank = flat.field("rank").to_numpy()
-        self._antonyms = _lists(flat.field("antonyms"))
-        self._derived = _lists(flat.field("derived"))
+        self._antonyms = _number_lists(flat.field("antonyms"))
+        self._derived = _number_lists(flat.field("derived"))
         # Number the lemmas in order, and sort the senses by lemma, part of speech and rank.
         lemmas = flat.field("lemma").dictionary_encode()
         sorted_lemmas = pc.array_sort_indices(lemmas.dictionary)
         self._lemmas = lemmas.dictionary.take(sorted_lemmas).to_pylist()
         self._lemma = np.argsort(sorted_lemmas).astype(np.int32)[lemmas.indices]
         # A key holds a lemma and one of the four parts of speech of POS, so that the senses of both are neighbours:
-        # `_flat` bisects for them. The table has five, since it tells satellite adjectives (s) from adjectives (a).
+        # `_sense_positions` bisects for them. The table has five, as it tells satellite adjectives (s) from others (a).
         index_in_pos = np.array([POS.index("a" if pos == "s" else pos) for pos in TABLE_POS])
         key = self._lemma.astype(np.int64) * len(POS) + index_in_pos[self._pos[self._synset]]
         self._order = np.argsort(key * ABOVE_RANKS + self._rank, kind="stable").astype(np.int32)
@@ -102,11 +102,11 @@ class WordNet:
 
     def senses(self, lemma: str, pos: str) -> tuple[int, ...]:
         """The synsets of a lemma, most frequent first; () for an unknown lemma."""
-        return tuple(self._synset[self._flat(lemma, pos)].tolist())
+        return tuple(self._synset[self._sense_positions(lemma, pos)].tolist())
 
     def tag_counts(self, lemma: str, pos: str) -> tuple[int, ...]:
         """How often each of `senses(lemma, pos)` is tagged in WordNet's corpora."""
-        return tuple(self._count[self._flat(lemma, pos)].tolist())
+        return tuple(self._count[self._sense_positions(lemma, pos)].tolist())
 
     @cached(LEMMAS)
     def senses_in_use(self, lemma: str, pos: str) -> tuple[int, ...]:
@@ -116,18 +116,18 @@ class WordNet:
         See `USE_COUNT`, `USE_SHARE`. The first sense is always included, unless it is a proper name that
         was never tagged (Crane, the writer) and other senses follow.
         """
-        pairs = list(zip(self.senses(lemma, pos), self.tag_counts(lemma, pos), strict=True))
-        total = sum(count for _, count in pairs)
-        if not total:
-            pairs = [pair for pair in pairs if not self.relation("instance_of", pair[0])] or pairs
-        if pos == "n" and (name := self._in_captions.get(_normal(lemma))):
-            first = self.synset(name)
-            pairs.sort(key=lambda pair: pair[0] != first)
+        senses = list(zip(self.senses(lemma, pos), self.tag_counts(lemma, pos), strict=True))
+        total = sum(count for _, count in senses)
+        if not total:  # never tagged: proper names are left out, if that leaves any
+            senses = [sense for sense in senses if not self.relation("instance_of", sense[0])] or senses
+        if pos == "n" and (name := self._in_captions.get(_normalise_lemma(lemma))):
+            in_captions = self.synset(name)
+            senses.sort(key=lambda sense: sense[0] != in_captions)  # it comes first, the others stay in order
         least = max(USE_COUNT, USE_SHARE * total)
         return tuple(
             synset
-            for rank, (synset, count) in enumerate(pairs)
-            if not rank or count >= least or (not total and self._is_thing(synset))
+            for rank, (synset, count) in enumerate(senses)
+            if rank == 0 or count >= least or (not total and self._is_thing(synset))
         )
 
     def name(self, synset: int) -> str:
@@ -159,14 +159,14 @@ class WordNet:
 
     def relation(self, name: str, synset: int) -> tuple[int, ...]:
         """The synsets to which `synset` has the relation `name`, one of `RELATIONS`."""
-        return _item(self._relations[name], synset)
+        return _list_of_row(self._relations[name], synset)
 
     def has_parts(self, synset: int) -> bool:
         """Whether WordNet lists parts of the synset: a car has wheels."""
         return bool(self._has_parts[synset])
 
     def closure(self, synset: int) -> frozenset[int]:
-        """The synset and all its ancestors, by hypernymy and instance-of."""
+        """The synset and all its ancestors, by hypernymy and instance-of: dog, canine, …, animal, …, entity."""
         return self._closure(synset, ABOVE)
 
     def related(self, a: str, b: str, pos: str = "n") -> bool:
@@ -182,12 +182,16 @@ class WordNet:
     @cached(LEMMAS)
     def antonyms(self, lemma: str, pos: str) -> frozenset[str]:
         """The antonyms of the lemma in any sense: "big" -> "little"."""
-        opposites = [other for sense in self._flat(lemma, pos).tolist() for other in _item(self._antonyms, sense)]
+        opposites: list[int] = []  # positions in the flat list of all senses
+        for sense in self._sense_positions(lemma, pos).tolist():
+            opposites += _list_of_row(self._antonyms, sense)
         return frozenset(self._lemmas[code] for code in self._lemma[opposites].tolist())
 
     def derived(self, lemma: str, pos: str, target: str) -> frozenset[str]:
         """The lemmas with part of speech `target` that are derivationally related: "ride" (v) -> "rider" (n)."""
-        derived = {other for sense in self._flat(lemma, pos).tolist() for other in _item(self._derived, sense)}
+        derived: set[int] = set()  # positions in the flat list of all senses
+        for sense in self._sense_positions(lemma, pos).tolist():
+            derived.update(_list_of_row(self._derived, sense))
         return frozenset(
             self._lemmas[self._lemma[other]] for other in derived if self.pos(int(self._synset[other])) == target
         )
@@ -203,11 +207,11 @@ class WordNet:
         return frozenset().union(*(self._closure(synset, relations) for synset in self.senses_in_use(verb, "v")))
 
     @cached(LEMMAS)
-    def _flat(self, lemma: str, pos: str) -> np.ndarray:
+    def _sense_positions(self, lemma: str, pos: str) -> np.ndarray:
         """The positions of the lemma's senses in the flat list of all senses, by rank."""
         if pos not in POS:
             raise ValueError(f"pos must be one of {', '.join(POS)}, was: {pos}")
-        name = _normal(lemma)
+        name = _normalise_lemma(lemma)
         code = bisect_left(self._lemmas, name)
         if self._lemmas[code : code + 1] != [name]:
             return self._order[:0]
@@ -223,7 +227,7 @@ class WordNet:
         while pending:
             current = pending.pop()
             for name in relations:
-                fresh = [above for above in _item(self._relations[name], current) if above not in reached]
+                fresh = [above for above in _list_of_row(self._relations[name], current) if above not in reached]
                 reached.update(fresh)
                 pending.extend(fresh)
         return frozenset(reached)
@@ -262,30 +266,32 @@ class WordNet:
         return frozenset().union(*(self.closure(synset) for synset in self.senses_in_use(lemma, pos)))
 
 
-def _normal(lemma: str) -> str:
+def _normalise_lemma(lemma: str) -> str:
     """A lemma as the table has it: in lower case, with spaces."""
     return lemma.lower().replace("_", " ")
 
 
-def _lists(column: pa.ChunkedArray | pa.ListArray) -> NumberLists:
+def _number_lists(column: pa.ChunkedArray | pa.ListArray) -> NumberLists:
     """A list column as arrays."""
     array = column.chunk(0) if isinstance(column, pa.ChunkedArray) else column
     return NumberLists(array.offsets.to_numpy(), array.values.to_numpy())
 
 
-def _item(lists: NumberLists, index: int) -> tuple[int, ...]:
+def _list_of_row(lists: NumberLists, index: int) -> tuple[int, ...]:
     """The list of one row."""
     start = lists.offsets[index]
     end = lists.offsets[index + 1]
     return tuple(lists.values[start:end].tolist()) if end > start else ()
 
 
+def senses_of_entry(entry: str, pos: str) -> tuple[int, ...]:
+    """The senses in use of a word or compound; of one that WordNet lacks ("beach umbrella") those of its head."""
+    wordnet = WordNet.load()
+    return wordnet.senses_in_use(entry, pos) or wordnet.senses_in_use(entry.rpartition(" ")[2], pos)
+
+
 @cache
 def first_sense(entry: str, pos: str = "n") -> str | None:
-    """The name of the first sense in use of a word or compound, else of its head; None if there is none.
-
-    "tennis racket" -> "tennis_racket.n.01".
-    """
-    wordnet = WordNet.load()
-    senses = wordnet.senses_in_use(entry, pos) or wordnet.senses_in_use(entry.rpartition(" ")[2], pos)
-    return wordnet.name(senses[0]) if senses else None
+    """The name of the first of `senses_of_entry`: "tennis racket" -> "tennis_racket.n.01"; None if there is none."""
+    senses = senses_of_entry(entry, pos)
+    return WordNet.load().name(senses[0]) if senses else None

@@ -8,8 +8,8 @@ each discounted). For word w, context f, semantic class k and counts n:
     p(k | f) = (n(k, f) + CLASS_SMOOTHING * p(k)) / (n(f) + CLASS_SMOOTHING)          for the classes k of nouns
     p(w | f) = (n(w, f) + SMOOTHING * p(w) * p(k(w) | f) / p(k(w))) / (n(f) + SMOOTHING)
 
-If a context has a broader one (negcap.augment.slots.nouns.broader), p(w | broader context) takes the place of p(w),
-both in the smoothing and in the ratio.
+If a context has a broader one (negcap.augment.slots.nouns.broader_context), p(w | broader context) takes the place of
+p(w), both in the smoothing and in the ratio.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from itertools import groupby
+from itertools import groupby, pairwise
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -29,7 +29,7 @@ from ..caption import cached, read_only
 from ..kinds import KINDS
 from ..language.semantic_classes import CLASSES, semantic_class
 from ..reproducible import exp, log
-from ..slots.nouns import broader
+from ..slots.nouns import broader_context
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -148,7 +148,7 @@ class Entries:
         return np.flatnonzero(self.priors[form] == -inf)
 
     def rebalanced(self, factors: Mapping[tuple[str, bool], float]) -> Entries:
-        """A copy with `balance` set to `factors`, keyed by (entry, is plural); missing keys get 1."""
+        """A copy with other balance factors, by entry and whether plural: {("dog", True): 1.2}; 1 where missing."""
         balance = [[factors.get((name, plural), 1.0) for name in self.names] for plural in (False, True)]
         return replace(self, balance=read_only(np.array(balance)))
 
@@ -156,7 +156,9 @@ class Entries:
     def gains(self, contexts: tuple[str, ...], old: int | None = None) -> np.ndarray:
         """Log lift of each entry in the contexts of a slot, in nats, up to a constant: shape (entries,), read-only.
 
-        old: the number of the entry that is in the slot now, whose occurrence there is not counted; None: none is.
+        Args:
+            contexts: of the slot, such as ("dobj:throw", "left:a").
+            old: the number of the entry that is in the slot now, whose occurrence there is not counted; None: none is.
         """
         # A product of experts: the log lifts of the contexts add up.
         gains = np.zeros(len(self.names))
@@ -172,13 +174,13 @@ class Entries:
                 end = self.layout.starts[number + 1]
                 row = bisect_left(seen_entries, old, start, end)
                 if row < end and seen_entries[row] == old:
-                    gains[old] += self._of_context(number).without[row - start]
+                    gains[old] += self._gains_in_context(number).without[row - start]
         return read_only(gains)
 
     @cached(CONTEXTS)
     def _dense_gain(self, number: int) -> np.ndarray:
         """The log lift of all entries in context `number`: (entries,), read-only."""
-        of_context = self._of_context(number)
+        of_context = self._gains_in_context(number)
         gains = of_context.of_class[self.layout.classes]
         gains[self.layout.seen_entries[self._rows(number)]] += of_context.gain
         return read_only(gains)
@@ -188,17 +190,17 @@ class Entries:
         return slice(self.layout.starts[number], self.layout.starts[number + 1])
 
     @cached(CONTEXTS)
-    def _of_context(self, number: int) -> ContextGains:
-        """The gains in context `number`, see the equations above."""
+    def _gains_in_context(self, number: int) -> ContextGains:
+        """How context `number` changes the log probability of entries, see the equations above."""
         rows = self._rows(number)
         classes = self.layout.classes
-        above = int(self.layout.above[number])
+        above = int(self.layout.above[number])  # the broader context
         entry = self.layout.seen_entries[rows]
         seen = self.seen[rows]
         lift = self._class_lift(number)
         # Up to a constant, p(w | f) / p(w) is the lift of w's class times 1 + n(w, f) / expected: a word that was not
         # seen in the context has the lift of its class.
-        usual = self._expected(above)[entry]  # p(entry) in the broader context, or, if there is none, in the corpus
+        usual = self._usual_probabilities(above)[entry]
         expected = SMOOTHING * usual * lift[classes[entry]]
         beyond_class = 1 + seen / expected
         without_one = 1 + np.maximum(seen - 1, 0) / expected
@@ -208,25 +210,26 @@ class Entries:
         return ContextGains(of_class=read_only(of_class), gain=read_only(gain), without=read_only(gain_without - gain))
 
     @cached(CONTEXTS)
-    def _expected(self, above: int) -> np.ndarray:
-        """p(entry) in the broader context `above`; if that is -1, in the corpus: (entries,)."""
-        shares = self.counts / self._total
+    def _usual_probabilities(self, above: int) -> np.ndarray:
+        """p(entry) in the broader context `above`, or, if there is none (-1), in the whole corpus: (entries,)."""
+        shares = self.counts / self._words_counted  # p(w)
         if above < 0:
             return shares
         rows = self._rows(above)
+        # n(w, f) + SMOOTHING * p'(w | f), where p' has the lift of the word's class, see the equations above.
         likely = SMOOTHING * shares * self._class_lift(above)[self.layout.classes]
         likely[self.layout.seen_entries[rows]] += self.seen[rows]
         return likely / likely.sum()
 
     @cached_property
-    def _total(self) -> float:
+    def _words_counted(self) -> float:
         """The number of words that were counted, at least 1."""
         return max(self.counts.sum(), 1.0)
 
     @cached_property
     def _class_shares(self) -> np.ndarray:
         """p(k) of each class k: (classes,)."""
-        return np.bincount(self.layout.classes, self.counts, self.layout.class_count) / self._total
+        return np.bincount(self.layout.classes, self.counts, self.layout.class_count) / self._words_counted
 
     def _smoothed_classes(self, number: int, usual: np.ndarray) -> np.ndarray:
         """p(k | f) of each class k in context f, smoothed with `usual`: (classes,)."""
@@ -338,7 +341,7 @@ def layout_of(keys: Keys, kind: str) -> Layout:
         starts=np.searchsorted(context, np.arange(len(contexts) + 1)).tolist(),
         seen_entries=read_only(entry[order]),
         rows=row[order],
-        above=np.array([contexts.get(broader(name), -1) for name in contexts], int),
+        above=np.array([contexts.get(broader_context(name), -1) for name in contexts], int),
         classes=read_only(np.array([semantic_class(name) if nouns else 0 for name in names], np.int32)),
         class_count=CLASSES if nouns else 1,
     )
@@ -356,24 +359,22 @@ def read_entries(layout: Layout, count: np.ndarray) -> Entries:
     seen = count[layout.rows].astype(float)
     balance = np.ones((2, len(counts)))
     return Entries(
-        layout=layout,
-        counts=read_only(counts),
-        priors=priors,
-        seen=read_only(seen),
-        balance=read_only(balance),
+        layout=layout, counts=read_only(counts), priors=priors, seen=read_only(seen), balance=read_only(balance)
     )
 
 
 @lru_cache(maxsize=1)
 def rows_of_entries(keys: Keys) -> dict[tuple[str, str], tuple[int, int]]:
-    """The first row of each entry in a sorted `lexicon` table, and the row behind its last, by kind and entry."""
+    """Where each entry stands in a sorted `lexicon` table: {("noun", "dog"): (first row, the one behind its last)}."""
     pairs = list(zip(*(keys.table[name].to_pylist() for name in ENTRY), strict=True))
     # The table is sorted, so that the rows of an entry are neighbours.
-    first = [row for row in range(len(pairs)) if not row or pairs[row] != pairs[row - 1]]
-    return {pairs[start]: (start, end) for start, end in zip(first, [*first[1:], len(pairs)], strict=True)}
+    first_rows = [row for row in range(len(pairs)) if not row or pairs[row] != pairs[row - 1]]
+    return {pairs[start]: (start, end) for start, end in pairwise([*first_rows, len(pairs)])}
 
 
-def blend(counts: pa.Table, usable: pa.Table, reference: pa.Table, weight: float, *, is_far: bool = False) -> pa.Table:
+def blend_counts(
+    counts: pa.Table, usable: pa.Table, reference: pa.Table, weight: float, *, is_far: bool = False
+) -> pa.Table:
     """The weighted sum of the counts of a corpus and of a reference, as a sorted `lexicon` table.
 
         n(w, c) = n_own(w, c) + weight * n_reference(w, c)
@@ -398,7 +399,7 @@ def blend(counts: pa.Table, usable: pa.Table, reference: pa.Table, weight: float
     import pyarrow.compute as pc
 
     if is_far:
-        reference = _attested(reference, counts)
+        reference = _rows_of_common_words(reference, counts)
     rows_of_reference = rows_of_entries(Keys(reference))
     entries = rows_of_reference.keys() | set(zip(*(usable[name].to_pylist() for name in ENTRY), strict=True))
     own = [row for row in zip(*counts.to_pydict().values(), strict=True) if row[:2] in entries]
@@ -422,7 +423,7 @@ def blend(counts: pa.Table, usable: pa.Table, reference: pa.Table, weight: float
     return table.cast(counts.schema).combine_chunks()
 
 
-def _attested(reference: pa.Table, counts: pa.Table) -> pa.Table:
+def _rows_of_common_words(reference: pa.Table, counts: pa.Table) -> pa.Table:
     """The rows of a reference whose word a corpus with these counts has at least LEAST_OF_FAR times; they stay sorted.
 
     Prepositions and numerals are of every world, and written forms bring no word in: they are kept.

@@ -1,7 +1,6 @@
 """The lexicon: which words may replace which, from counts of where the corpus uses them.
 
-`observe` and `count` count captions, `select` keeps the usable entries, and operators query a `Lexicon`.
-
+`count_captions` counts, `select_entries` keeps the usable entries, and operators query a `Lexicon`.
 """
 
 from __future__ import annotations
@@ -18,8 +17,8 @@ import numpy as np
 from ..caption import Caption, cached, read_only
 from ..kinds import KINDS
 from ..language.coreference import CoreferenceIndex, entry_numbers
-from ..language.grammar import plural
-from ..language.semantic_classes import head, is_person, overlaps
+from ..language.grammar import plural_of
+from ..language.semantic_classes import head_word, is_person, noun_overlap_table
 from ..slots.nouns import noun_slots
 from ..slots.verbs import verb_slots
 from .entries import ENTRY, KEY, Entries, Keys, layout_of, read_entries
@@ -44,10 +43,11 @@ def default_min_count(captions: int, rare: int = PAPER_RARE) -> int:
     return max(FLOOR, rare * min(captions, PAPER_CAPTIONS) // PAPER_CAPTIONS + 1)
 
 
-def observe(caption: Caption) -> Iterator[tuple[str, str, str]]:
-    """What a caption adds to the counts: (kind, entry, context) triples; see negcap.schemas.captions.
+def observations(caption: Caption) -> Iterator[tuple[str, str, str]]:
+    """What a caption adds to the counts of a lexicon: kind, entry and place, such as ("noun", "dog", "left:a").
 
-    An entry is counted in all and in each of its contexts, and so are the written forms of nouns and verbs.
+    An entry is counted in all places ("") and in each of its contexts, and so are the written forms of nouns and verbs:
+    ("surface", "dog", "nns:dogs"). See negcap.schemas.captions.
     """
     for kind in KINDS.values():
         for slot in kind.slots(caption):
@@ -59,7 +59,7 @@ def observe(caption: Caption) -> Iterator[tuple[str, str, str]]:
         tag = "nns:" if noun.plural else "nn:"
         root = caption.tokens[noun.noun]
         yield "surface", noun.entry, tag + caption.span(noun.start, noun.end).lower()
-        if noun.end - noun.start > 1:
+        if noun.end - noun.start > 1:  # of a compound the head is counted, too
             yield "surface", root.lemma, tag + root.lower
         if noun.form == "a":
             yield "surface", root.lemma, COUNTED
@@ -67,16 +67,16 @@ def observe(caption: Caption) -> Iterator[tuple[str, str, str]]:
         yield "surface", verb.entry, f"{caption.tokens[verb.start].tag.lower()}:{caption.lowered[verb.start]}"
 
 
-def count(captions: Iterable[Caption]) -> pa.Table:
+def count_captions(captions: Iterable[Caption]) -> pa.Table:
     """Lexicon counts over `captions`: an unsorted `lexicon` table."""
     from ...schemas.captions import LEXICON
     from ...schemas.fields import table_of
 
-    counter = Counter(chain.from_iterable(map(observe, captions)))
+    counter = Counter(chain.from_iterable(map(observations, captions)))
     return table_of(((*key, times) for key, times in counter.items()), LEXICON)
 
 
-def select(
+def select_entries(
     counts: pa.Table,
     min_count: int,
     concreteness: Concreteness,
@@ -85,11 +85,13 @@ def select(
 ) -> pa.Table:
     """Of counted words those that may replace others, with their counts, sorted by kind, word and context (`place`).
 
-    counts: as of `count`. Nouns need at least `min_count` occurrences as the head of a noun phrase and a concreteness
-    of at least `min_concreteness`, and must not be vague. Words for persons count as concrete, since photos show
-    persons, whatever score the word has. Attributes and verbs need at least `min_count` occurrences; if `attributes` is
-    given, it lists the attributes instead. Prepositions and numerals need 3 occurrences. Counts of 1 in a context are
-    dropped. Raises ValueError if min_count is below 1.
+    Nouns need at least `min_count` occurrences as the head of a noun phrase and a concreteness of at least
+    `min_concreteness`, and must not be vague. Words for persons count as concrete, since photos show persons, whatever
+    score the word has. Attributes and verbs need at least `min_count` occurrences, prepositions and numerals 3. Counts
+    of 1 in a context are dropped.
+
+    counts: those of `count_captions`. attributes: lists the attributes, however often they occur; None: they need
+    `min_count` occurrences. Raises ValueError if min_count is below 1.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -118,9 +120,9 @@ def is_concrete(noun: str, concreteness: Concreteness, min_concreteness: float) 
     """Whether a noun names something that a photo shows: it is concrete (score >= min_concreteness) or a person, and
     not vague.
     """
-    vague = overlaps().vague
+    vague = noun_overlap_table().vague
     score = min_concreteness if is_person(noun) else concreteness.score(noun)
-    return noun not in vague and head(noun) not in vague and score is not None and score >= min_concreteness
+    return noun not in vague and head_word(noun) not in vague and score is not None and score >= min_concreteness
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,30 +148,10 @@ class Lexicon:
         """The nouns."""
         return self.by_kind["noun"]
 
-    @property
-    def prepositions(self) -> Entries:
-        """The prepositions."""
-        return self.by_kind["preposition"]
-
-    @property
-    def numerals(self) -> Entries:
-        """The numerals."""
-        return self.by_kind["numeral"]
-
-    @property
-    def attributes(self) -> Entries:
-        """The attributes."""
-        return self.by_kind["attribute"]
-
-    @property
-    def verbs(self) -> Entries:
-        """The verbs."""
-        return self.by_kind["verb"]
-
     @cached_property
     def coreference(self) -> CoreferenceIndex:
         """An index of which nouns of the lexicon may be true of an image if a noun is mentioned."""
-        return _coreference(self.nouns.names)
+        return _coreference_index(self.nouns.names)
 
     @cached(NOUNS)
     def may_corefer(self, noun: str) -> np.ndarray:
@@ -182,7 +164,7 @@ class Lexicon:
 
     def in_number(self, noun: str, *, many: bool) -> str:
         """The written form of any noun in the singular, or with `many` in the plural: by rule, if none was counted."""
-        return (self.plural.get(noun) or plural(noun)) if many else self.singular.get(noun, noun)
+        return (self.plural.get(noun) or plural_of(noun)) if many else self.singular.get(noun, noun)
 
     def entries(self, kind: str) -> Entries:
         """The entries of one of the KINDS."""
@@ -265,7 +247,7 @@ def _surface_layout(keys: Keys) -> SurfaceLayout:
 
 
 @lru_cache(maxsize=1)
-def _coreference(names: tuple[str, ...]) -> CoreferenceIndex:
+def _coreference_index(names: tuple[str, ...]) -> CoreferenceIndex:
     """The index of some nouns: lexicons that differ only in their counts share it."""
     return CoreferenceIndex(names)
 
@@ -281,7 +263,7 @@ def _written_forms(layout: SurfaceLayout, counts: np.ndarray) -> WrittenForms:
     """The written forms that some counts make the most frequent.
 
     A countable noun whose singular is now and then taken for its plural ("beach", once in 2,000 times), and more often
-    than any other word, has a plural by rule.
+    than any other word, has a plural by rule. counts: of all rows of the `lexicon` table.
     """
     forms: dict[str, dict[str, str]] = {"nn": {}, "nns": {}}
     if layout.groups:
@@ -295,16 +277,16 @@ def _written_forms(layout: SurfaceLayout, counts: np.ndarray) -> WrittenForms:
         for (tag, entry), number in zip(layout.groups, firsts, strict=True):
             forms.setdefault(tag, {})[entry] = layout.surfaces[number]
 
-    def often(entry: str, place: str) -> float:
+    def times_of(entry: str, place: str) -> float:
         """How often the corpus has an entry in a place, such as "nns:dogs"."""
         row = layout.row_of.get((entry, place))
         return 0.0 if row is None else float(counts[row])
 
     for noun in layout.countable:
         if forms["nns"].get(noun) == noun:
-            rare = MISTAGGED * often(noun, f"nn:{noun}")
-            if often(noun, f"nns:{noun}") < rare < often(noun, COUNTED):
-                forms["nns"][noun] = plural(noun)
+            rarely = MISTAGGED * times_of(noun, f"nn:{noun}")
+            if times_of(noun, f"nns:{noun}") < rarely < times_of(noun, COUNTED):
+                forms["nns"][noun] = plural_of(noun)
     # "People" is a lemma of its own for the parser: the two words are forms of each other here.
     forms["nn"]["people"] = "person"
     forms["nns"]["person"] = "people"

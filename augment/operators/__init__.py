@@ -32,7 +32,7 @@ from .verb import ReplaceVerb
 UNIFORM = "uniform_"  # before the name of an operator: the one as its paper describes it
 
 
-def _as_in_paper(family: str, share: float) -> Traits:
+def _unchecked_traits(family: str, share: float) -> Traits:
     """An operator that keeps whatever it proposes."""
     return Traits(family, share, is_checked=False, is_rated=False)
 
@@ -69,13 +69,13 @@ OPERATORS: dict[str, Operator] = {
             "true_negation", Traits(family=POSITIVE, share=0.6, kinds=tuple(_NEGATED), is_rated=False), _NEGATED
         ),
         Paraphrase("paraphrase", Traits(POSITIVE, 0.1, is_rated=False)),
-        UniformNoun("uniform_noun", _as_in_paper("noun", 1.0)),
-        UniformNumeral("uniform_numeral", _as_in_paper("numeral", 1.0)),
-        UniformShuffle("uniform_shuffle", _as_in_paper("relation", 1.0)),
-        UniformPreposition("uniform_preposition", _as_in_paper("relation", 1.0)),
-        UniformObject("uniform_object", _as_in_paper("object", 0.25)),
-        UniformAttribute("uniform_attribute", _as_in_paper("attribute", 0.25)),
-        UniformRelation("uniform_relation", _as_in_paper("relation", 0.25)),
+        UniformNoun("uniform_noun", _unchecked_traits("noun", 1.0)),
+        UniformNumeral("uniform_numeral", _unchecked_traits("numeral", 1.0)),
+        UniformShuffle("uniform_shuffle", _unchecked_traits("relation", 1.0)),
+        UniformPreposition("uniform_preposition", _unchecked_traits("relation", 1.0)),
+        UniformObject("uniform_object", _unchecked_traits("object", 0.25)),
+        UniformAttribute("uniform_attribute", _unchecked_traits("attribute", 0.25)),
+        UniformRelation("uniform_relation", _unchecked_traits("relation", 0.25)),
     )
 }
 
@@ -110,7 +110,7 @@ PRESETS: dict[str, tuple[str, ...]] = {
 }
 
 
-def violation(row: Row, evidence: Evidence, lexicon: Lexicon) -> Violation | None:
+def violation_of_row(row: Row, evidence: Evidence, lexicon: Lexicon) -> Violation | None:
     """Why a row may be true of the image by what its captions say, whoever made it; None if nothing tells.
 
     Nothing tells of texts that are true by their form, such as paraphrases, nor of changes of no known kind.
@@ -119,18 +119,18 @@ def violation(row: Row, evidence: Evidence, lexicon: Lexicon) -> Violation | Non
     return None if operator is None else operator.violation(row, evidence, lexicon)
 
 
-def operator(name: str) -> Operator:
+def operator_named(name: str) -> Operator:
     """The operator with this name. Raises ValueError listing the valid names."""
     listed = [known for known in OPERATORS if known not in UNCHECKED]  # also of those that were added
     return OPERATORS[word("operator", name, listed, UNCHECKED)]
 
 
-def does(name: str) -> str:
+def operator_summary(name: str) -> str:
     """What an operator does: the first sentence of its docstring; empty for an unknown operator."""
     docstring = (OPERATORS[name].__doc__ or "") if name in OPERATORS else ""
     return " ".join(docstring.split("\n\n")[0].split())
 
 
-def preset(name: str) -> tuple[str, ...]:
+def operators_of_preset(name: str) -> tuple[str, ...]:
     """The operators of this preset. Raises ValueError listing the valid names."""
     return PRESETS[word("preset", name, PRESETS)]

@@ -7,12 +7,12 @@ from collections.abc import Iterable
 import numpy as np
 
 from ..caption import Caption, cached, read_only
-from ..edits import replace
+from ..edits import replace_tokens
 from ..evidence import Evidence
 from ..language.coreference import may_corefer
 from ..language.grammar import with_article
 from ..language.negation import is_negated
-from ..language.semantic_classes import are_incompatible, may_be_same
+from ..language.semantic_classes import are_incompatible, attributes_may_both_hold
 from ..lexicon.lexicon import Lexicon
 from ..rows import Row
 from ..slots.nouns import Slot, attribute_slots
@@ -36,7 +36,7 @@ class ReplaceAttribute(ReplacingOperator):
 
     def never_replaces(self, slot: Slot, evidence: Evidence, lexicon: Lexicon) -> Unfit:
         """The attributes that may be true of the same thing; most tell something else of it, "large" and "red"."""
-        return _never_replaces(slot.entry, lexicon.attributes.names)
+        return _never_replaces(slot.entry, lexicon.entries("attribute").names)
 
     def edit(self, slot: Slot, new: str, evidence: Evidence, lexicon: Lexicon) -> Row:
         """The row that inserts an attribute wherever the thing has the old one: "a red bus … the red bus".
@@ -67,36 +67,41 @@ def _is_said_again(caption: Caption, slot: Slot, other: Slot) -> bool:
 
 @cached(8192)
 def _never_replaces(entry: str, names: tuple[str, ...]) -> Unfit:
+    """The numbers of the attributes that never replace `entry`, as they may be true of the same thing.
+
+    "large" never replaces "red", as it tells another thing; "pink" does not either, and is worth telling: it is
+    compatible. names: the entries of the lexicon, whose positions are the numbers.
+    """
     never = [number for number, name in enumerate(names) if not are_incompatible(name, entry)]
-    compatible = [number for number in never if names[number] != entry and may_be_same(names[number], entry)]
+    compatible = [
+        number for number in never if names[number] != entry and attributes_may_both_hold(names[number], entry)
+    ]
     return Unfit(read_only(np.array(never, int)), read_only(np.array(compatible, int)))
 
 
 def replace_attribute(caption: Caption, slot: Slot, new: str) -> Row:
     """The row that inserts the attribute `new` in a slot, with a/an adjusted."""
-    edits = with_article(caption, slot.start, replace(caption, slot.start, slot.start + 1, new), new)
-    return Row(
-        change="attribute",
-        edits=edits,
-        tokens=(slot.start, slot.noun),
-        replaced=slot.entry,
-        replacement=new,
-    )
+    edits = with_article(caption, slot.start, replace_tokens(caption, slot.start, slot.start + 1, new), new)
+    return Row(change="attribute", edits=edits, tokens=(slot.start, slot.noun), replaced=slot.entry, replacement=new)
 
 
 def attribute_violation(attribute: str, noun: str, evidence: Evidence) -> Violation | None:
     """Why an attribute may be true of a thing: a caption gives it this one, or one that may be the same; else None.
 
-    noun: the lemma of the thing.
+    attribute: such as "red". noun: the lemma of the thing. A mention of an attribute is a pair of a thing and a word,
+    ("car", "red"); the thing is "" where the parse does not tell it.
     """
 
     def is_given(mention: tuple[str, str]) -> bool:
+        """Whether a mention gives the same noun the attribute."""
         thing, word = mention
-        return thing == noun and may_be_same(attribute, word)
+        return thing == noun and attributes_may_both_hold(attribute, word)
 
     def may_be_given(mention: tuple[str, str]) -> bool:
+        """Whether a mention gives the attribute to what may be the same thing, by whatever noun."""
         thing, word = mention
-        return may_be_same(attribute, word) and (not thing or noun == thing or may_corefer(noun, thing))
+        may_be_thing = not thing or noun == thing or may_corefer(noun, thing)
+        return attributes_may_both_hold(attribute, word) and may_be_thing
 
     # Within a caption nouns tell things apart, "a red car and a blue vehicle"; a sibling may call one thing otherwise.
     by_caption = said_by_caption("caption_says_so", evidence, "attribute", is_given)

@@ -26,14 +26,14 @@ from ..caption import Caption, cached, cached_on_context, read_only
 from ..edits import Edit
 from ..evidence import Evidence
 from ..language.coreference import may_corefer
-from ..language.grammar import ARTICLES, article
-from ..language.semantic_classes import head
+from ..language.grammar import ARTICLES, indefinite_article
+from ..language.semantic_classes import head_word
 from ..language.wordnet import first_sense
 from ..lexicon.lexicon import Lexicon
 from ..reproducible import exp, hash_keys
 from ..rows import BOTH, NO, Row
 from ..sampling import Sampler, exponentials, name_keys, order_keys, uniforms
-from ..slots.nouns import noun_slots
+from ..slots.nouns import Slot, noun_slots
 from ..truth.contradiction import Violation
 from .negation_sites import FRAMES, NOUNS, Site, added_sites, negated_nouns, noun_sites, shown_nouns
 from .noun import replace_noun
@@ -88,13 +88,13 @@ class Negation(ListingOperator):
                 # No kind of change: no other word has to be checked for being true, since the caption denies this one.
                 change="none",
                 edits=(edit,),
-                tokens=(index,),
+                tokens=(token,),
                 replaced=f"no {noun}",
                 replacement=noun,
                 replaced_synset=None,
                 replacement_synset=first_sense(noun),
             )
-            for noun, index, edit in negated_nouns(caption)
+            for noun, token, edit in negated_nouns(caption)
         ]
         pairs = contrasts(evidence, batch.lexicon, self.replacers["noun"])
         return [*contradicted, *_false_rows(evidence, batch.lexicon, pairs, seed, self.name)]
@@ -107,10 +107,10 @@ class Negation(ListingOperator):
         of_caption: list[list[Row]] = [[] for _ in batch.evidence]
         for number, corrections in corrections_of(batch, captions, self.replacers).items():
             evidence = batch.evidence[number]
-            existing = existence(evidence, batch.lexicon, bool(corrections))
+            existing = existence_contrasts(evidence, batch.lexicon, bool(corrections))
             corrected = [_corrected(evidence.caption, correction) for correction in corrections]
             existing_rows = _false_rows(evidence, batch.lexicon, existing, seed, self.name)
-            is_correction_first = _chance(seed, self.name, evidence.caption, "correction") < OF_CORRECTIONS
+            is_correction_first = _random_number(seed, self.name, evidence.caption, "correction") < OF_CORRECTIONS
             of_caption[number] = [*corrected, *existing_rows] if is_correction_first else [*existing_rows, *corrected]
         return ListedRows(of_caption)
 
@@ -145,30 +145,47 @@ class TrueNegation(Negation):
             evidence = batch.evidence[number]
             corrected = [
                 correction.row(
-                    (_not_after(evidence.caption, correction.exchange, correction.new),),
-                    correction.present,
-                    correction.present + BOTH + NO + correction.absent,
+                    edits=(_append_not(evidence.caption, correction.exchange, correction.new),),
+                    replaced=correction.present,
+                    replacement=_statement(correction.present, correction.absent),
                 )
                 for correction in corrections
             ]
-            existing = existence(evidence, batch.lexicon, bool(corrections))
+            existing = existence_contrasts(evidence, batch.lexicon, bool(corrections))
             of_caption[number] = [*corrected, *_true_rows(evidence.caption, batch.lexicon, existing)]
         return ListedRows(of_caption)
 
 
-def _chance(seed: int, operator: str, caption: Caption, name: str) -> float:
+def _random_number(seed: int, operator: str, caption: Caption, name: str) -> float:
     """A random number from 0 to 1, by the seed, the operator, the caption and the name of what is decided."""
     return float(uniforms(seed, operator, [caption.caption_id], np.zeros(1, int), hash_keys([name]))[0])
 
 
 def _corrected(caption: Caption, correction: Correction) -> Row:
     """The false sentence that corrects a caption: "on a table, not a bench"."""
-    edits = sorted([*correction.exchange.edits, _not_after(caption, correction.exchange, correction.old)])
+    edits = sorted([*correction.exchange.edits, _append_not(caption, correction.exchange, correction.old)])
     return correction.row(
-        tuple(edits),
-        correction.present + BOTH + NO + correction.absent,
-        correction.absent + BOTH + NO + correction.present,
+        edits=tuple(edits),
+        replaced=_statement(correction.present, correction.absent),
+        replacement=_statement(correction.absent, correction.present),
     )
+
+
+def _statement(asserted: str, negated: str) -> str:
+    """What a row records of a sentence that asserts one noun and negates another: "hat | not dog"."""
+    return asserted + BOTH + NO + negated
+
+
+class WeightedSite(NamedTuple):
+    """A site, a noun that the image shows there, whether it is in the plural, and what may be absent instead.
+
+    weights: of each noun of the lexicon, its chance to be the absent one, not normalised, (entries,).
+    """
+
+    site: Site
+    present: str
+    plural: bool
+    weights: np.ndarray
 
 
 class Contrast(NamedTuple):
@@ -187,12 +204,11 @@ class Contrast(NamedTuple):
             replaced: what is so in the caption's place, written as a statement, see below.
             replacement: what the sentence says, written so, too.
 
-        A statement is "hat" (there is a hat), "not dog" (there is no dog), or both of them with a bar between: "hat |
-        not dog". It is "" where the caption says nothing of it.
+        A statement is "hat" (there is a hat), "not dog" (there is no dog), or both of them: "hat | not dog". It is ""
+        where the caption says nothing of it.
         """
         # The senses are of the nouns that are asserted, or else negated: "hat | not dog" -> "hat", "not dog" -> "dog".
-        old, new = (said.partition(BOTH)[0].removeprefix(NO) for said in (replaced, replacement))
-        senses = first_sense(old) if old else None, first_sense(new) if new else None
+        old, new = (statement.partition(BOTH)[0].removeprefix(NO) for statement in (replaced, replacement))
         # `absent` is the noun that the image is taken not to show: `Negation.violation` looks whether it may after all.
         return Row(
             change="negated_noun",
@@ -200,30 +216,31 @@ class Contrast(NamedTuple):
             tokens=(self.site.index,),
             replaced=replaced,
             replacement=replacement,
-            replaced_synset=senses[0],
-            replacement_synset=senses[1],
+            replaced_synset=first_sense(old) if old else None,
+            replacement_synset=first_sense(new) if new else None,
             absent=self.absent,
         )
 
 
 @cached_on_context
-def contrasts(evidence: Evidence, lexicon: Lexicon, nouns: ReplacingOperator) -> list[Contrast]:
+def contrasts(evidence: Evidence, lexicon: Lexicon, replacer: ReplacingOperator) -> list[Contrast]:
     """Sample contrasts of a caption, in random order; `negation` and `true_negation` get the same, whatever the seed.
 
     The absent noun is drawn from those that the caption lets expect about as much as the one that is present.
+    replacer: the operator that replaces nouns.
     """
-    weighed = []
+    weighted = []
     for site in noun_sites(evidence.caption):
         if site.slot is not None:
-            weights = _weights_at(evidence, lexicon, site, nouns)
-            weighed.append((site, site.slot.entry, site.slot.plural, weights))
+            weights = _weights_at_noun(evidence, lexicon, site, site.slot, replacer)
+            weighted.append(WeightedSite(site, site.slot.entry, site.slot.plural, weights))
     for frame, site in added_sites(evidence.caption).items():
         if frame != "exists":
-            weighed += [(site, *noun) for noun in _unmentioned(evidence, lexicon, frame)]
-    return _sampled("contrasts", evidence.caption, lexicon, weighed)
+            weighted += _sites_for_nouns_of_siblings(evidence, lexicon, site)
+    return _sample_contrasts("contrasts", evidence.caption, lexicon, weighted)
 
 
-def existence(evidence: Evidence, lexicon: Lexicon, has_corrections: bool) -> list[Contrast]:
+def existence_contrasts(evidence: Evidence, lexicon: Lexicon, has_corrections: bool) -> list[Contrast]:
     """Sample contrasts for sentences that say only what is in the picture: "There are no dogs in the picture".
 
     The thing that is present is mentioned by a caption of the image. The absent one is about as frequent in captions,
@@ -243,47 +260,40 @@ def existence(evidence: Evidence, lexicon: Lexicon, has_corrections: bool) -> li
     site = added_sites(caption).get("exists")
     if site is None:
         return []
-    allowed = _allowed(nouns.names, "exists")
-    priors = nouns.priors[""]
-    weighed = []
+    may_be_absent = _negatable_nouns(nouns.names, "exists")
     expected = None if evidence.image is None else evidence.image.expected_nouns(caption)
     if expected is not None:
-        allowed = allowed & (expected <= MAX_EXPECTED)
+        may_be_absent = may_be_absent & (expected <= MAX_EXPECTED)
     shown = _shown_by_siblings(evidence, "exists") | dict(sorted(shown_nouns(caption, "exists")))
     if not shown and not has_corrections:
         persons = sorted(shown_nouns(caption, "exists", persons=True))
-        shown = {noun if noun in nouns.number else head(noun): plural for noun, plural in persons}
+        shown = {noun if noun in nouns.number else head_word(noun): plural for noun, plural in persons}
+    log_frequency = nouns.priors[""]
+    weighted = []
     for noun, plural in sorted(shown.items()):
         if noun in nouns.number and noun in lexicon.forms(many=plural):
-            difference = np.abs(priors - priors[nouns.number[noun]])
-            weights = np.where(allowed & (difference <= MAX_DIFFERENCE), 1.0, 0.0)
-            weighed.append((site, noun, plural, _without(weights, lexicon, noun, many=plural)))
-    return _sampled("existence", caption, lexicon, weighed)
+            difference = np.abs(log_frequency - log_frequency[nouns.number[noun]])
+            weights = np.where(may_be_absent & (difference <= MAX_DIFFERENCE), 1.0, 0.0)
+            weighted.append(WeightedSite(site, noun, plural, _without_unfit(weights, lexicon, noun, many=plural)))
+    return _sample_contrasts("existence", caption, lexicon, weighted)
 
 
-def _sampled(
-    stream: str, caption: Caption, lexicon: Lexicon, weighed: Sequence[tuple[Site, str, bool, np.ndarray]]
+def _sample_contrasts(
+    stream: str, caption: Caption, lexicon: Lexicon, weighted: Sequence[WeightedSite]
 ) -> list[Contrast]:
     """Sample CONTRASTS contrasts of a caption by weight without replacement, whatever the seed.
 
-    They are those with the lowest E / weight, where E is an exponential random number (negcap.augment.sampling).
+    They are those with the lowest keys E / weight, where E is an exponential random number (negcap.augment.sampling),
+    the lowest first.
 
-    Args:
-        stream: names the random numbers.
-        caption: the caption.
-        lexicon: its nouns may be absent.
-        weighed: sites, each with the noun that is present, whether it is plural, and the weight of each noun of the
-            lexicon to be the absent one, (entries,).
-
-    Returns:
-        Those with the lowest keys first.
+    stream: names the random numbers. weighted: the sites, with the weights of the lexicon's nouns to be absent there.
     """
-    # By key, the lowest first: whatever the seed, so that negation and true_negation have the same contrasts.
     sampled: list[tuple[float, Contrast]] = []
     names = lexicon.nouns.names
-    for site, present, plural, weights in weighed:
+    for site, present, plural, weights in weighted:
         absent = np.flatnonzero(weights)
-        # Several nouns that are present may share a site, so they are told apart by name.
+        # Several nouns that are present may share a site, so they are told apart by name. The seed is always 0: so
+        # `negation` and `true_negation` have the same contrasts.
         site_stream = f"{stream} {site.frame} {present}"
         ids = [caption.caption_id] * len(absent)
         randoms = exponentials(0, site_stream, ids, np.full(len(absent), site.index), name_keys(names)[absent])
@@ -295,57 +305,61 @@ def _sampled(
     return [contrast for _, contrast in sampled[:CONTRASTS]]
 
 
-def _without(weights: np.ndarray, lexicon: Lexicon, noun: str, *, many: bool) -> np.ndarray:
-    """Set to 0, in place, the weights of nouns that may name the same thing as `noun`, or lack the form.
+def _without_unfit(weights: np.ndarray, lexicon: Lexicon, noun: str, *, many: bool) -> np.ndarray:
+    """The weights of nouns to be the absent one beside `noun`: 0 for what may name the same thing, or lacks the form.
 
-    weights: of each noun of the lexicon, (entries,), also returned. many: whether the form is the plural.
+    weights: of each noun of the lexicon, (entries,). many: whether the form is the plural.
     """
     names = lexicon.nouns.names
     forms = lexicon.forms(many=many)
-    weights[lexicon.may_corefer(noun)] = 0.0
-    weights[[number for number in weights.nonzero()[0] if names[number] not in forms]] = 0.0
-    return weights
+    fitting = weights.copy()
+    fitting[lexicon.may_corefer(noun)] = 0.0
+    fitting[[number for number in fitting.nonzero()[0] if names[number] not in forms]] = 0.0
+    return fitting
 
 
-def _weights_at(evidence: Evidence, lexicon: Lexicon, site: Site, replacer: ReplacingOperator) -> np.ndarray:
-    """The chance of each noun of the lexicon to be the absent one at a noun: (entries,), sum 1, or 0 if none fits."""
+def _weights_at_noun(
+    evidence: Evidence, lexicon: Lexicon, site: Site, slot: Slot, replacer: ReplacingOperator
+) -> np.ndarray:
+    """The chance of each noun of the lexicon to be absent where a caption has another: (entries,), sum 1, or all 0.
+
+    site, slot: of the noun that the caption has. replacer: the operator that replaces nouns.
+    """
     caption = evidence.caption
     nouns = lexicon.nouns
-    slot = site.slot
-    nothing = np.zeros(len(nouns.names))
-    if slot is None or slot.entry not in nouns.number:
-        return nothing
-    if any(may_corefer(slot.entry, other.entry) for other in noun_slots(caption) if other.noun != slot.noun):
-        return nothing  # "a dog jumps on another dog"
-    if slot.form not in nouns.priors:
-        return nothing
-    table = replacer.propose([(0, slot)], [evidence], lexicon)
-    allowed = _allowed(nouns.names, site.frame)[table.entry]
-    likely = (table.reason == FREE) & allowed & (table.log_odds >= MIN_ODDS)
     weights = np.zeros(len(nouns.names))
-    weights[table.entry[likely]] = table.weight[likely]
+    if slot.entry not in nouns.number or slot.form not in nouns.priors:
+        return weights
+    if any(may_corefer(slot.entry, other.entry) for other in noun_slots(caption) if other.noun != slot.noun):
+        return weights  # "a dog jumps on another dog"
+    table = replacer.propose([(0, slot)], [evidence], lexicon)
+    is_negatable = _negatable_nouns(nouns.names, site.frame)[table.entry]
+    is_likely = (table.reason == FREE) & is_negatable & (table.log_odds >= MIN_ODDS)
+    weights[table.entry[is_likely]] = table.weight[is_likely]
+    # Where the caption as it is lets expect no other noun ("a man near a lake"), what such scenes have is taken.
     if site.frame == "near" and not weights.any() and evidence.image is not None:
         expected = evidence.image.expected_nouns(caption)
         if expected is not None:
-            weights = _similar(lexicon, expected, slot.entry, site.frame, plural=slot.plural)
-    return _normalised(weights)
+            weights = _weights_as_expected(lexicon, expected, slot.entry, site.frame, plural=slot.plural)
+    return _scaled_to_one(weights)
 
 
-def _unmentioned(evidence: Evidence, lexicon: Lexicon, frame: str) -> Iterator[tuple[str, bool, np.ndarray]]:
-    """Nouns that only sibling captions mention, whether plural, and the chance of each noun to be the absent one."""
+def _sites_for_nouns_of_siblings(evidence: Evidence, lexicon: Lexicon, site: Site) -> Iterator[WeightedSite]:
+    """A site where words are added, once for each noun that only sibling captions mention as present there."""
     expected = None if evidence.image is None else evidence.image.expected_nouns(evidence.caption)
     if expected is None:
         return
-    possible = lexicon.coreference.with_any(evidence.caption_mentions["noun"])
-    for noun, plural in sorted(_shown_by_siblings(evidence, frame).items()):
+    named_by_caption = lexicon.coreference.with_any(evidence.caption_mentions["noun"])
+    for noun, plural in sorted(_shown_by_siblings(evidence, site.frame).items()):
         entry = lexicon.nouns.number.get(noun)
-        if entry is None or expected[entry] > IMPLIED or possible.reason(entry) is not None:
+        if entry is None or expected[entry] > IMPLIED or named_by_caption.reason(entry) is not None:
             continue
-        yield noun, plural, _normalised(_similar(lexicon, expected, noun, frame, plural=plural))
+        weights = _weights_as_expected(lexicon, expected, noun, site.frame, plural=plural)
+        yield WeightedSite(site, noun, plural, _scaled_to_one(weights))
 
 
 def _shown_by_siblings(evidence: Evidence, frame: str) -> dict[str, bool]:
-    """The nouns that can be negated in a frame and that sibling captions mention; whether one has it in the plural."""
+    """The nouns of sibling captions that a frame can negate, and whether one has it in the plural: {"hat": False}."""
     shown: dict[str, bool] = {}
     for sibling in evidence.siblings:
         for noun, plural in shown_nouns(sibling, frame):
@@ -353,25 +367,28 @@ def _shown_by_siblings(evidence: Evidence, frame: str) -> dict[str, bool]:
     return shown
 
 
-def _similar(lexicon: Lexicon, expected: np.ndarray, noun: str, frame: str, *, plural: bool) -> np.ndarray:
-    """The weight of each noun that may be negated in a frame and is expected about as much as `noun`: (entries,)."""
+def _weights_as_expected(lexicon: Lexicon, expected: np.ndarray, noun: str, frame: str, *, plural: bool) -> np.ndarray:
+    """The weight of each noun that may be negated in a frame and is expected about as much as `noun`: (entries,).
+
+    expected: how much the caption lets expect each noun, as log-odds, (entries,).
+    """
     names = lexicon.nouns.names
-    if noun not in lexicon.forms(many=plural):
-        return np.zeros(len(names))
     level = expected[lexicon.nouns.number[noun]]
+    if noun not in lexicon.forms(many=plural) or level <= RARE:
+        return np.zeros(len(names))
     difference = np.abs(expected - level)
-    allowed = _allowed(names, frame) & (expected > RARE) & (difference <= MAX_DIFFERENCE)
-    return _without(np.where(allowed & (level > RARE), exp(-difference), 0.0), lexicon, noun, many=plural)
+    is_possible = _negatable_nouns(names, frame) & (expected > RARE) & (difference <= MAX_DIFFERENCE)
+    return _without_unfit(np.where(is_possible, exp(-difference), 0.0), lexicon, noun, many=plural)
 
 
-def _normalised(weights: np.ndarray) -> np.ndarray:
+def _scaled_to_one(weights: np.ndarray) -> np.ndarray:
     """Weights that sum to 1; zeros as they are."""
     total = weights.sum()
     return weights / total if total > 0 else weights
 
 
 @cached(64)
-def _allowed(names: tuple[str, ...], frame: str) -> np.ndarray:
+def _negatable_nouns(names: tuple[str, ...], frame: str) -> np.ndarray:
     """A mask of the nouns that may be negated in a frame: (entries,), read-only."""
     nouns = FRAMES[frame].nouns
     return read_only(np.array([name in nouns for name in names], bool))
@@ -387,14 +404,13 @@ def _false_rows(evidence: Evidence, lexicon: Lexicon, pairs: Sequence[Contrast],
     rows = []
     for number, contrast in enumerate(pairs):
         site, present, absent, _ = contrast
-        false = [contrast.row((site.negate(**_words(lexicon, contrast, present)),), present, NO + present)]
+        false = [contrast.row((site.negate(**_words_of_frame(lexicon, contrast, present)),), present, NO + present)]
         # What nobody expects in the scene is known only by estimates; without them the picture may well have it.
-        may_assert = site.frame != "exists" or evidence.image is not None
-        if may_assert:
-            false.append(contrast.row(_assertion(caption, lexicon, contrast, absent), NO + absent, absent))
-        both = _both(caption, lexicon, contrast, absent, present)
-        if may_assert and both is not None:
-            false.append(contrast.row((both,), present + BOTH + NO + absent, absent + BOTH + NO + present))
+        if site.frame != "exists" or evidence.image is not None:
+            false.append(contrast.row(_edits_that_assert(caption, lexicon, contrast, absent), NO + absent, absent))
+            edit = _edit_with_both(caption, lexicon, contrast, absent, present)
+            if edit is not None:
+                false.append(contrast.row((edit,), _statement(present, absent), _statement(absent, present)))
         # In random order, so that the few rows that are taken are not all of one form.
         names = [f"{number} {row.replacement}" for row in false]
         rows += [false[i] for i in np.argsort(order_keys(seed, operator, caption.caption_id, names)).tolist()]
@@ -407,31 +423,35 @@ def _true_rows(caption: Caption, lexicon: Lexicon, pairs: Sequence[Contrast]) ->
     for contrast in pairs:
         site, present, absent, _ = contrast
         replaced = "" if site.slot is None else present
-        words = _words(lexicon, contrast, absent)
+        words = _words_of_frame(lexicon, contrast, absent)
         rows.append(contrast.row((site.negate(**words),), replaced, NO + absent))
-        if both := _both(caption, lexicon, contrast, present, absent):
-            rows.append(contrast.row((both,), replaced, present + BOTH + NO + absent))
+        if edit := _edit_with_both(caption, lexicon, contrast, present, absent):
+            rows.append(contrast.row((edit,), replaced, _statement(present, absent)))
         if site.slot is None:
-            rows.append(contrast.row(_assertion(caption, lexicon, contrast, present), replaced, present))
+            rows.append(contrast.row(_edits_that_assert(caption, lexicon, contrast, present), replaced, present))
     return rows
 
 
-def _words(lexicon: Lexicon, contrast: Contrast, noun: str) -> dict[str, str]:
-    """What stands in place of the braces of data/negation.toml, by name.
+def _words_of_frame(lexicon: Lexicon, contrast: Contrast, noun: str) -> dict[str, str]:
+    """What stands in place of the braces of data/negation.toml, by name: {"a": "a hat", "no": "hat", "be": "is", …}.
 
     "a": the noun with its article; "no": the noun as it follows "no"; "be" and "be_no": the "is" or "are" that agrees
     with either.
     """
     surface = lexicon.in_number(noun, many=contrast.plural)
-    no = surface  # the form behind "no", which some frames want in the plural: "with no dogs nearby"
-    if FRAMES[contrast.site.frame].plural:
-        no = lexicon.in_number(noun, many=noun not in NOUNS["one"] and noun in lexicon.plural)
-    bare = contrast.plural or noun in NOUNS["mass"]
-    are = {"be": "are" if contrast.plural else "is", "be_no": "is" if no == lexicon.singular.get(noun) else "are"}
-    return {"a": surface if bare else f"{article(surface)} {surface}", "no": no, **are}
+    behind_no = surface
+    if FRAMES[contrast.site.frame].plural:  # frames that want a plural there: "with no dogs nearby"
+        behind_no = lexicon.in_number(noun, many=noun not in NOUNS["one"] and noun in lexicon.plural)
+    is_bare = contrast.plural or noun in NOUNS["mass"]
+    return {
+        "a": surface if is_bare else f"{indefinite_article(surface)} {surface}",
+        "no": behind_no,
+        "be": "are" if contrast.plural else "is",
+        "be_no": "is" if behind_no == lexicon.singular.get(noun) else "are",
+    }
 
 
-def _both(caption: Caption, lexicon: Lexicon, contrast: Contrast, asserted: str, negated: str) -> Edit | None:
+def _edit_with_both(caption: Caption, lexicon: Lexicon, contrast: Contrast, asserted: str, negated: str) -> Edit | None:
     """The edit that asserts one noun and negates the other ("with a helmet but no hat"); None if the frame has none.
 
     asserted, negated: the two nouns, either of which may be the one that the image shows.
@@ -440,24 +460,24 @@ def _both(caption: Caption, lexicon: Lexicon, contrast: Contrast, asserted: str,
     wording = FRAMES[site.frame].both
     if wording is None:
         return None
-    words = _words(lexicon, contrast, asserted)
+    words = _words_of_frame(lexicon, contrast, asserted)
     if site.slot is not None:  # the adjectives of the caption's noun stay
         first = caption.tokens[caption.phrase_start(site.slot.noun)]
-        before = caption.text[first.start : caption.tokens[site.slot.start].start]
-        if before.lower() == "the ":
-            before = "a "  # "with the ball" -> "with a stick but no ball"
-        if before.strip() not in ARTICLES:
-            words["a"] = before + lexicon.in_number(asserted, many=contrast.plural)
-    return site.edit(wording, words | {"no": _words(lexicon, contrast, negated)["no"]})
+        before_noun = caption.text[first.start : caption.tokens[site.slot.start].start]
+        if before_noun.lower() == "the ":
+            before_noun = "a "  # "with the ball" -> "with a stick but no ball"
+        if before_noun.strip() not in ARTICLES:
+            words["a"] = before_noun + lexicon.in_number(asserted, many=contrast.plural)
+    return site.edit(wording, words | {"no": _words_of_frame(lexicon, contrast, negated)["no"]})
 
 
-def _assertion(caption: Caption, lexicon: Lexicon, contrast: Contrast, noun: str) -> tuple[Edit, ...]:
+def _edits_that_assert(caption: Caption, lexicon: Lexicon, contrast: Contrast, noun: str) -> tuple[Edit, ...]:
     """The edits that assert a noun at the site of a contrast: in place of the caption's noun, or in words added."""
     if contrast.site.slot is not None:
         return replace_noun(caption, contrast.site.slot, noun, lexicon).edits
     wording = FRAMES[contrast.site.frame].asserted
     assert wording is not None  # frames that add words assert a noun, too
-    return (contrast.site.edit(wording, _words(lexicon, contrast, noun)),)
+    return (contrast.site.edit(wording, _words_of_frame(lexicon, contrast, noun)),)
 
 
 class Correction(NamedTuple):
@@ -515,23 +535,25 @@ def corrections_of(
         Of each of these captions, by its number, the corrections; none for one that has a negation.
     """
     table = batch.candidates
-    candidates = table.of_kinds(list(replacers))
+    # The candidates are those of the operators that replace nouns and verbs, where ", not a dog" may follow the word.
     is_slot_correctable = [
-        table.caption[number] in captions and _correctable(batch.evidence[table.caption[number]].caption, slot.noun)
-        for number, slot in enumerate(table.slots)
+        number in captions and _is_correctable(batch.evidence[number].caption, slot.noun)
+        for number, slot in zip(table.caption.tolist(), table.slots, strict=True)
     ]
+    candidates = table.of_kinds(list(replacers))
     candidates = candidates[np.array(is_slot_correctable, bool)[table.slot[candidates]]]
     sampler = Sampler(batch, candidates, table.weight[candidates], 0, "corrections")
-    asked = [number for number in captions if not negated_nouns(batch.evidence[number].caption)]
-    sampled = sampler.take(dict.fromkeys(asked, CORRECTIONS))
+    affirmative = [number for number in captions if not negated_nouns(batch.evidence[number].caption)]
+    sampled = sampler.take(dict.fromkeys(affirmative, CORRECTIONS))
     corrections: dict[int, list[Correction]] = {number: [] for number in captions}
     for number, chosen in sampled.items():
+        evidence = batch.evidence[number]
         for candidate in chosen:
             slot = table.slots[table.slot[candidate]]
             new = batch.lexicon.entries(slot.kind).names[table.entry[candidate]]
-            exchange = replacers[slot.kind].edit(slot, new, batch.evidence[number], batch.lexicon)
+            exchange = replacers[slot.kind].edit(slot, new, evidence, batch.lexicon)
             if exchange is not None and table.log_odds[candidate] >= MIN_CORRECTION:
-                corrections[number].append(_correction(batch.evidence[number].caption, exchange, batch.lexicon))
+                corrections[number].append(_correction(evidence.caption, exchange, batch.lexicon))
     return corrections
 
 
@@ -548,13 +570,18 @@ def _correction(caption: Caption, exchange: Row, lexicon: Lexicon) -> Correction
         slot = next(slot for slot in noun_slots(caption) if slot.noun == index)
         first = caption.tokens[caption.phrase_start(index)]
         determiner = first.lower if first.dep == "poss" or first.lower in (*ARTICLES, "the") else ""
-        surfaces = lexicon.forms(many=slot.plural)
-        nouns = caption.span(slot.start, slot.end).lower(), surfaces[exchange.replacement]
-        old, new = (f"{article(noun) if determiner in ARTICLES else determiner} {noun}".strip() for noun in nouns)
+
+        def with_determiner(noun: str) -> str:
+            """A noun behind the determiner of the caption's, where "a" and "an" follow the sound: "an old dog"."""
+            word = indefinite_article(noun) if determiner in ARTICLES else determiner
+            return f"{word} {noun}".strip()
+
+        old = with_determiner(caption.span(slot.start, slot.end).lower())
+        new = with_determiner(lexicon.forms(many=slot.plural)[exchange.replacement])
     return Correction(present=exchange.replaced, absent=exchange.replacement, old=old, new=new, exchange=exchange)
 
 
-def _correctable(caption: Caption, index: int) -> bool:
+def _is_correctable(caption: Caption, index: int) -> bool:
     """Whether ", not a dog" may follow a word: a participle, or a noun in lower case that ends its phrase.
 
     Not a subject, and not "camera", since people look at it and are seen by it.
@@ -569,10 +596,10 @@ def _correctable(caption: Caption, index: int) -> bool:
         return not compound and following != "and"
     if token.tag not in ("NN", "NNS") or token.dep in ("nsubj", "nsubjpass", "ROOT", "conj", "appos"):
         return False
-    return not caption.has(index, "conj", "cc", "appos", "case") and following not in ("of", "and")
+    return not caption.has_dependent(index, "conj", "cc", "appos", "case") and following not in ("of", "and")
 
 
-def _not_after(caption: Caption, exchange: Row, words: str) -> Edit:
+def _append_not(caption: Caption, exchange: Row, words: str) -> Edit:
     """The edit that says after a word what is absent: ", not a dog", with a comma if the sentence goes on."""
     index = exchange.tokens[0]
     end = caption.tokens[index].end

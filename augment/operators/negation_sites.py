@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from ..caption import Caption, Token, cached_on_caption
 from ..data import data_path
-from ..edits import Edit, replace
+from ..edits import Edit, replace_tokens
 from ..language.negation import NEGATIONS
 from ..language.semantic_classes import is_person
 from ..slots.nouns import Slot, noun_slots
@@ -64,6 +64,7 @@ class Site(NamedTuple):
 
     def negate(self, **words: str) -> Edit:
         """The edit that negates a noun; words: what stands in braces in the wordings of data/negation.toml."""
+        # "without a hat", "with no hat": which one, the caption decides by chance.
         wordings = FRAMES[self.frame].negated
         return self.edit(wordings[self.variant % len(wordings)], words)
 
@@ -84,13 +85,13 @@ def noun_sites(caption: Caption) -> tuple[Site, ...]:
     nouns = {slot.noun: slot for slot in noun_slots(caption)}
     variant = _variant(caption)
     sites = []
-    for find in (_objects_of_prepositions, _objects_of_verbs, _existing, _last_of_two):
+    for find in (_objects_of_prepositions, _objects_of_verbs, _things_of_there_is, _last_of_two):
         for site in find(caption):
             slot = nouns.get(site.index)
             following = caption.lowered[site.index + 1 :]
             # A later word may refer to the noun, or it goes on: "a dog's tail", "a bunch of".
-            taken_up = not WORDS["anaphors"].isdisjoint(following) or following[:1] in (("'s",), ("of",), ("-",))
-            if slot is not None and slot.entry in FRAMES[site.frame].nouns and not taken_up:
+            is_taken_up = not WORDS["anaphors"].isdisjoint(following) or following[:1] in (("'s",), ("of",), ("-",))
+            if slot is not None and slot.entry in FRAMES[site.frame].nouns and not is_taken_up:
                 sites.append(site._replace(slot=slot, variant=variant))
     return tuple(sorted(sites, key=lambda site: site.index))
 
@@ -115,13 +116,7 @@ def added_sites(caption: Caption) -> dict[str, Site]:
     variant = _variant(caption)
     sites = {}
     if WORDS["elsewhere"].isdisjoint(caption.lowered):
-        sites["around"] = Site(
-            frame="around",
-            index=words[-1].index,
-            start=end,
-            end=end,
-            variant=variant,
-        )
+        sites["around"] = Site(frame="around", index=words[-1].index, start=end, end=end, variant=variant)
     persons = [slot for slot in noun_slots(caption) if is_person(slot.entry)]
     if len(persons) == 1 and not persons[0].plural:
         root = caption.tokens[persons[0].noun]
@@ -129,65 +124,61 @@ def added_sites(caption: Caption) -> dict[str, Site]:
         # Elsewhere the added words would part the noun from what belongs to it: "a man without a bag in a hat".
         goes_on = any(token.pos in ("VERB", "AUX") or token.lower in ("on", "at") for token in following)
         if goes_on and root.dep in ("nsubj", "ROOT", "nsubjpass"):
-            sites["person"] = Site(
-                frame="person",
-                index=root.index,
-                start=root.end,
-                end=root.end,
-                variant=variant,
-            )
+            sites["person"] = Site(frame="person", index=root.index, start=root.end, end=root.end, variant=variant)
     if caption.part_of is not None:  # one sentence of several
         return sites
     there = "there" if caption.text[first.start].islower() else "There"
     # Without a variant: of several wordings the frame always takes the first.
-    return sites | {
-        "exists": Site(
-            frame="exists",
-            index=first.index,
-            start=first.start,
-            end=end,
-            verb=there,
-        )
-    }
+    return sites | {"exists": Site(frame="exists", index=first.index, start=first.start, end=end, verb=there)}
 
 
 @cached_on_caption
 def shown_nouns(caption: Caption, frame: str, *, persons: bool = False) -> frozenset[tuple[str, bool]]:
-    """The nouns of a caption that its photo surely shows and that can be negated in a frame, and whether plural.
+    """The nouns of a caption that its photo surely shows and that can be negated in a frame: (noun, whether plural).
 
     Not what is negated, awaited, likened or of something: "waiting for a bus", "a picture of a dog". persons: those for
     persons instead, of whom a photo by one shows none.
     """
     if _is_negative(caption):
         return frozenset()
-    prepositions = {use.noun: use.entry for use in preposition_uses(caption)}
-    return frozenset(
-        (slot.entry, slot.plural)
-        for slot in noun_slots(caption)
-        if (is_person(slot.entry) if persons else slot.entry in FRAMES[frame].nouns)
-        and caption.word(slot.end) != "of"
-        and (
-            caption.tokens[slot.noun].dep in ("nsubj", "ROOT", "attr", "dobj")
-            or (prepositions.get(slot.noun) in WORDS["shown"] and not (persons and prepositions[slot.noun] == "by"))
-        )
-    )
+    preposition_of = {use.noun: use.entry for use in preposition_uses(caption)}  # by the token of its object
+    shown = set()
+    for slot in noun_slots(caption):
+        is_asked_for = is_person(slot.entry) if persons else slot.entry in FRAMES[frame].nouns
+        if not is_asked_for or caption.word(slot.end) == "of":
+            continue
+        preposition = preposition_of.get(slot.noun)
+        is_at_shown_place = preposition in WORDS["shown"] and not (persons and preposition == "by")
+        if is_at_shown_place or caption.tokens[slot.noun].dep in ("nsubj", "ROOT", "attr", "dobj"):
+            shown.add((slot.entry, slot.plural))
+    return frozenset(shown)
+
+
+class NegatedNoun(NamedTuple):
+    """A noun that a caption says is missing.
+
+    entry: as a lexicon has it. token: its head. edit: what asserts it, "without" -> "with" or "no" -> "some".
+    """
+
+    entry: str
+    token: int
+    edit: Edit
 
 
 @cached_on_caption
-def negated_nouns(caption: Caption) -> tuple[tuple[str, int, Edit], ...]:
-    """What a caption says is missing ("without a hat", "with no dogs"): each noun's lexicon entry, its token index, and
-    the edit that asserts it.
-    """
-    negated: list[tuple[str, int, Edit]] = []
+def negated_nouns(caption: Caption) -> tuple[NegatedNoun, ...]:
+    """What a caption says is missing: "without a hat", "with no dogs"."""
+    negated = []
     nouns = {slot.noun: slot for slot in noun_slots(caption)}
     for word in caption.tokens:
         if word.lower == "without" and word.dep == "prep":
-            object = next(caption.dependents(word.index, "pobj"), None)
+            object = caption.first_dependent(word.index, "pobj")
             if object is not None and object.index in nouns:
-                edit = replace(caption, word.index, word.index + 1, "with")
-                negated.append((nouns[object.index].entry, object.index, edit))
+                edit = replace_tokens(caption, word.index, word.index + 1, "with")
+                negated.append(NegatedNoun(nouns[object.index].entry, object.index, edit))
         elif word.lower == "no" and word.index and word.head in nouns and nouns[word.head].plural:
-            negated.append((nouns[word.head].entry, word.head, Edit(word.start, word.end, "some")))
+            edit = Edit(word.start, word.end, "some")
+            negated.append(NegatedNoun(nouns[word.head].entry, word.head, edit))
     return tuple(negated)
 
 
@@ -213,19 +204,14 @@ def _objects_of_prepositions(caption: Caption) -> Iterator[Site]:
             continue
         frame = ""
         if use.entry == "with":
-            bound = caption.tokens[word.head].tag == "VBN" or caption.word(word.index - 1) in WORDS["bound_with"]
-            frame = "" if bound else "with"
+            is_bound = caption.tokens[word.head].tag == "VBN" or caption.word(word.index - 1) in WORDS["bound_with"]
+            frame = "" if is_bound else "with"
         elif use.entry == "in" and caption.tokens[use.noun].lemma in FRAMES["in"].nouns:
             frame = "in"
-        elif use.entry in WORDS["shown"] and _is_last(caption, use):
+        elif use.entry in WORDS["shown"] and _ends_caption(caption, use):
             frame = "near"
         if frame:
-            yield Site(
-                frame=frame,
-                index=use.noun,
-                start=word.start,
-                end=caption.tokens[use.noun].end,
-            )
+            yield Site(frame=frame, index=use.noun, start=word.start, end=caption.tokens[use.noun].end)
 
 
 def _objects_of_verbs(caption: Caption) -> Iterator[Site]:
@@ -233,36 +219,25 @@ def _objects_of_verbs(caption: Caption) -> Iterator[Site]:
     for verb in caption.tokens:
         if verb.lemma not in ("wear", "hold", "carry") or verb.pos != "VERB":
             continue
-        object = next(caption.dependents(verb.index, "dobj"), None)
-        if object is None or not _stands_alone(caption, object) or caption.has(verb.index, "prt"):
+        object = caption.first_dependent(verb.index, "dobj")
+        if object is None or not _stands_alone(caption, object) or caption.has_dependent(verb.index, "prt"):
             continue
         after_noun = verb.tag == "VBG" and verb.dep == "acl" and verb.head == verb.index - 1
         if verb.lemma == "wear" or after_noun:
             frame = "wear" if verb.lemma == "wear" else "hold"
-            yield Site(
-                frame=frame,
-                index=object.index,
-                start=verb.start,
-                end=object.end,
-                verb=verb.text,
-            )
+            yield Site(frame=frame, index=object.index, start=verb.start, end=object.end, verb=verb.text)
 
 
-def _existing(caption: Caption) -> Iterator[Site]:
+def _things_of_there_is(caption: Caption) -> Iterator[Site]:
     """The things of "there is": "there is a dog" -> "there is no dog"."""
     for verb in caption.tokens:
-        if verb.lemma != "be" or not caption.has(verb.index, "expl"):
+        if verb.lemma != "be" or not caption.has_dependent(verb.index, "expl"):
             continue
-        thing = next(caption.dependents(verb.index, "attr", "nsubj"), None)
+        thing = caption.first_dependent(verb.index, "attr", "nsubj")
         if thing is None or caption.phrase_start(thing.index) != verb.index + 1:
             continue
-        if not caption.has(thing.index, "conj", "preconj", "nummod", "poss"):
-            yield Site(
-                frame="there",
-                index=thing.index,
-                start=caption.tokens[verb.index + 1].start,
-                end=thing.end,
-            )
+        if not caption.has_dependent(thing.index, "conj", "preconj", "nummod", "poss"):
+            yield Site(frame="there", index=thing.index, start=caption.tokens[verb.index + 1].start, end=thing.end)
 
 
 def _last_of_two(caption: Caption) -> Iterator[Site]:
@@ -270,28 +245,26 @@ def _last_of_two(caption: Caption) -> Iterator[Site]:
     for first in caption.tokens:
         if first.dep not in ("dobj", "pobj"):
             continue
-        words = list(caption.dependents(first.index, "cc"))
-        things = list(caption.dependents(first.index, "conj"))
-        if len(words) != 1 or len(things) != 1 or words[0].lower != "and" or not _stands_alone(caption, things[0]):
+        conjunctions = list(caption.dependents(first.index, "cc"))
+        others = list(caption.dependents(first.index, "conj"))
+        if len(conjunctions) != 1 or len(others) != 1:
             continue
-        if caption.phrase_start(things[0].index) == words[0].index + 1:
-            yield Site(
-                frame="and",
-                index=things[0].index,
-                start=words[0].start,
-                end=things[0].end,
-            )
+        conjunction = conjunctions[0]
+        other = others[0]
+        is_next = caption.phrase_start(other.index) == conjunction.index + 1
+        if conjunction.lower == "and" and is_next and _stands_alone(caption, other):
+            yield Site(frame="and", index=other.index, start=conjunction.start, end=other.end)
 
 
-def _is_last(caption: Caption, use: Slot) -> bool:
+def _ends_caption(caption: Caption, use: Slot) -> bool:
     """Whether a prepositional phrase ends the caption, and can be left out: neither another nor its verb needs it."""
-    above = caption.tokens[caption.tokens[use.start].head]
+    above = caption.tokens[caption.tokens[use.start].head]  # what the phrase belongs to
     if not use.start or any(word.pos != "PUNCT" for word in caption.tokens[use.noun + 1 :]):
         return False
-    bound = above.lemma in WORDS["need_preposition"] or caption.has(above.index, "dobj", "prt")
-    return above.dep not in ("pobj", "prep") and not bound
+    is_bound = above.lemma in WORDS["need_preposition"] or caption.has_dependent(above.index, "dobj", "prt")
+    return above.dep not in ("pobj", "prep") and not is_bound
 
 
 def _stands_alone(caption: Caption, noun: Token) -> bool:
     """Whether one may say that a noun is missing: it has no list, number, owner or clause."""
-    return not caption.has(noun.index, *LISTED)
+    return not caption.has_dependent(noun.index, *LISTED)

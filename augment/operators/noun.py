@@ -12,8 +12,8 @@ from ..evidence import Evidence
 from ..language.boundaries import begins_sentence
 from ..language.grammar import pronoun_edits, with_article
 from ..language.negation import is_negated
-from ..language.reference import is_listed, other_mentions
-from ..language.semantic_classes import gender, head, is_furnishing, is_location, is_worn, prepositions
+from ..language.reference import listed_nouns, other_mentions
+from ..language.semantic_classes import gender, head_word, is_furnishing, is_location, is_worn, preposition_table
 from ..language.wordnet import first_sense
 from ..lexicon.entries import Entries
 from ..lexicon.lexicon import Lexicon
@@ -45,11 +45,11 @@ class ReplaceNoun(ReplacingOperator):
             for slot in known_slots(caption, nouns)
             if slot.form in nouns.priors
             and _excludes_others(caption, slot)
-            and _mentions(caption, slot) is not None
-            and not is_listed(caption, slot.noun)
+            and _other_slots_of_thing(caption, slot) is not None
+            and slot.noun not in listed_nouns(caption)
         ]
 
-    def form(self, slot: Slot, evidence: Evidence) -> str:
+    def required_form(self, slot: Slot, evidence: Evidence) -> str:
         """The Penn tag of the form that a replacement has to have: "nn" (singular) or "nns" (plural)."""
         return PLURAL_NOUNS if slot.plural else "nn"
 
@@ -62,7 +62,7 @@ class ReplaceNoun(ReplacingOperator):
         compatible = [number for number in never.tolist() if number != itself and names[number] in forms]
         return Unfit(never=never, compatible=np.array(compatible, int))
 
-    def possible(self, slot: Slot, evidence: Evidence, lexicon: Lexicon) -> np.ndarray | None:
+    def possible_entries(self, slot: Slot, evidence: Evidence, lexicon: Lexicon) -> np.ndarray | None:
         """The nouns that may name what a caption mentions, or that the captions make likely."""
         return possible_nouns(evidence, lexicon, slot.entry)
 
@@ -89,7 +89,7 @@ class ReplaceNoun(ReplacingOperator):
         # A set, as the edit of a pronoun may belong to several mentions.
         row = replace_noun(evidence.caption, slot, new, lexicon)
         edits = set(row.edits)
-        for other in _mentions(evidence.caption, slot) or ():
+        for other in _other_slots_of_thing(evidence.caption, slot) or ():
             again = replace_noun(evidence.caption, other, new, lexicon)
             edits.update(again.edits)
             row.reason = row.reason or again.reason
@@ -137,37 +137,41 @@ def replace_noun(caption: Caption, slot: Slot, new: str, lexicon: Lexicon) -> Ro
 
 
 def known_slots(caption: Caption, nouns: Entries) -> list[Slot]:
-    """The slots whose entry is in the lexicon; if there are none, those whose head alone is.
+    """The nouns of a caption that a lexicon has; if it has none as a whole, those of which it has the last word.
 
-    A noun before "of" has no slot: "a bowl of soup" may be called a plate of soup as well. Raters held 9 % of 50 such
-    negatives, which their model would take, true of the same photo as their captions, of other nouns 5 %.
+    "tennis racket" is then replaced as "racket". A noun before "of" has no slot: "a bowl of soup" may be called a plate
+    of soup as well. Raters held 9 % of 50 such negatives, which their model would take, true of the same photo as their
+    captions, of other nouns 5 %.
     """
     slots = [
         slot for slot in noun_slots(caption) if caption.word(slot.end) != "of" and not is_negated(caption, slot.noun)
     ]
-    headed = (slot._replace(entry=head(slot.entry)) for slot in slots)
     known = [slot for slot in slots if slot.entry in nouns.number]
-    return known or [slot for slot in headed if slot.entry in nouns.number]
+    if known:
+        return known
+    by_head = [slot._replace(entry=head_word(slot.entry)) for slot in slots]
+    return [slot for slot in by_head if slot.entry in nouns.number]
 
 
 @cached_on_caption
-def _mentions(caption: Caption, slot: Slot) -> tuple[Slot, ...] | None:
-    """The slots in which the caption names the thing of a slot again: "a cat … the cat".
+def _other_slots_of_thing(caption: Caption, slot: Slot) -> tuple[Slot, ...] | None:
+    """The slots in which the caption names the thing of a slot again: "a cat … **the cat**".
 
     None: it does so in other words, or in another number, so that the noun cannot change.
     """
-    slots = {slot.noun: slot for slot in noun_slots(caption)}
-    mentions = []
+    slot_of_noun = {slot.noun: slot for slot in noun_slots(caption)}
+    words_before = caption.lowered[slot.start : slot.noun]  # "tennis" of "tennis racket"
+    others = []
     for noun in other_mentions(caption, slot.noun):
-        other = slots.get(noun)
+        other = slot_of_noun.get(noun)
         if other is None or other.plural != slot.plural or caption.word(other.end) == "of":
             return None
-        if caption.lowered[other.start : other.noun] != caption.lowered[slot.start : slot.noun]:
+        if caption.lowered[other.start : other.noun] != words_before:
             return None
         if caption.tokens[noun].lemma != caption.tokens[slot.noun].lemma:
             return None
-        mentions.append(other)
-    return tuple(mentions)
+        others.append(other)
+    return tuple(others)
 
 
 def _excludes_others(caption: Caption, slot: Slot) -> bool:
@@ -180,5 +184,5 @@ def _excludes_others(caption: Caption, slot: Slot) -> bool:
     noun = caption.tokens[slot.noun]
     object = caption.first_conjunct(noun)
     preposition = next((use.entry for use in preposition_uses(caption) if use.noun == object.index), "")
-    worn = is_worn(slot.entry) and (preposition == "in" or noun.dep == "conj")
-    return preposition not in prepositions().beside and not worn and "dobj:wear" not in slot.contexts
+    is_in_clothes = is_worn(slot.entry) and (preposition == "in" or noun.dep == "conj")
+    return preposition not in preposition_table().beside and not is_in_clothes and "dobj:wear" not in slot.contexts

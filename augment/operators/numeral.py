@@ -9,13 +9,13 @@ import numpy as np
 
 from ..candidates import Candidates
 from ..caption import Caption, cached, cached_on_caption, read_only
-from ..edits import Edit, cased_like, replace
+from ..edits import Edit, cased_like, replace_tokens
 from ..evidence import Evidence
 from ..language.coreference import may_corefer, related_or_same_person
-from ..language.grammar import agreement_edits, article, is_third_person, plural, pronoun_edits
-from ..language.negation import bound_of, denials, is_open
-from ..language.reference import is_divided, is_single, is_taken_up
-from ..language.semantic_classes import GROUPS, gender, is_body_part, is_person, is_worn, overlaps
+from ..language.grammar import agreement_edits, indefinite_article, is_third_person, plural_of, pronoun_edits
+from ..language.negation import bound_of, denials, leaves_count_open
+from ..language.reference import is_divided, is_single, other_mentions
+from ..language.semantic_classes import GROUPS, gender, is_body_part, is_person, is_worn, noun_overlap_table
 from ..lexicon.lexicon import Lexicon
 from ..plausibility import head_units
 from ..reproducible import log
@@ -69,7 +69,7 @@ class ReplaceNumeral(ReplacingOperator):
         return [
             slot
             for slot in numeral_slots(caption)
-            if slot.entry in lexicon.numerals.number and _counts(caption, slot, lexicon)
+            if slot.entry in lexicon.entries("numeral").number and _is_replaceable(caption, slot, lexicon)
         ]
 
     def propose(self, slots: Sequence[SlotOfCaption], evidence: Sequence[Evidence], lexicon: Lexicon) -> Candidates:
@@ -84,10 +84,10 @@ class ReplaceNumeral(ReplacingOperator):
             evidence: the captions of the batch, by number.
             lexicon: its numerals are the entries.
         """
-        entries = lexicon.numerals
+        entries = lexicon.entries("numeral")
         old = [entries.number[slot.entry] for _, slot in slots]  # of each slot, the entry that stands there
         p = entries.probabilities([slot.contexts for _, slot in slots], olds=old)  # (slots, entries)
-        written = _written(entries.names)
+        written = _meaning_of_numerals(entries.names)
         is_same_number = written.value == written.value[old][:, None]
         is_written_otherwise = written.is_digits != written.is_digits[old][:, None]
         p[is_same_number | is_written_otherwise] = 0.0
@@ -120,7 +120,7 @@ class ReplaceNumeral(ReplacingOperator):
         """
         caption = evidence.caption
         changes_number = (numeral_value(new) > 1) != (slot.value > 1)
-        agreeing = _in_other_number(caption, slot, lexicon) if changes_number else []
+        agreeing = _edits_to_other_number(caption, slot, lexicon) if changes_number else []
         if agreeing is None:
             return Row(
                 change="numeral",
@@ -133,17 +133,11 @@ class ReplaceNumeral(ReplacingOperator):
         word = new
         if new == "a":
             follows_noun = agreeing and slot.start + 1 == slot.noun
-            word = article(agreeing[0].new if follows_noun else caption.tokens[slot.start + 1].text)
+            word = indefinite_article(agreeing[0].new if follows_noun else caption.tokens[slot.start + 1].text)
         bound = bound_of(caption, slot.start)
         start = slot.start if bound is None else bound.start  # "at least four dogs" -> "two dogs"
-        edits = sorted([replace(caption, start, slot.start + 1, word), *agreeing])
-        return Row(
-            change="numeral",
-            edits=tuple(edits),
-            tokens=(slot.noun,),
-            replaced=slot.entry,
-            replacement=new,
-        )
+        edits = sorted([replace_tokens(caption, start, slot.start + 1, word), *agreeing])
+        return Row(change="numeral", edits=tuple(edits), tokens=(slot.noun,), replaced=slot.entry, replacement=new)
 
     def violation(self, row: Row, evidence: Evidence, lexicon: Lexicon) -> Violation | None:
         """Why the new number may be true of the noun, by this caption or a sibling; None if nothing tells.
@@ -157,6 +151,7 @@ class ReplaceNumeral(ReplacingOperator):
             return Violation("same_quantity", noun)
 
         def is_counted_so(mention: tuple[str, int]) -> bool:
+            """Whether the caption itself says "dogs", or the new number of them."""
             return mention in ((noun, 0), (noun, value))
 
         def may_count(mention: tuple[str, int]) -> bool:
@@ -164,9 +159,9 @@ class ReplaceNumeral(ReplacingOperator):
             other, count = mention
             if count == value and may_corefer(noun, other):
                 return True
-            # "Dogs" does not make "three dogs" true, but may make "two dogs" true.
-            several = count == 0 and value > 1 and related_or_same_person(noun, other)
-            return old == 1 and (several or (other in GROUPS and is_person(noun)))
+            # Of "a dog", a sibling's "dogs" or "a crowd" may mean the new number; of "two dogs" they mean these two.
+            is_bare_plural = count == 0 and value > 1 and related_or_same_person(noun, other)
+            return old == 1 and (is_bare_plural or (other in GROUPS and is_person(noun)))
 
         by_caption = said_by_caption("same_quantity", evidence, self.kind, is_counted_so) if value > 1 else None
         return by_caption or said_by_sibling("sibling_quantity", evidence, self.kind, may_count)
@@ -180,7 +175,7 @@ class WrittenNumerals(NamedTuple):
 
 
 @cached(8)
-def _written(names: tuple[str, ...]) -> WrittenNumerals:
+def _meaning_of_numerals(names: tuple[str, ...]) -> WrittenNumerals:
     """What the entries of a lexicon mean, and how they are written."""
     return WrittenNumerals(
         value=read_only(np.array([numeral_value(name) for name in names], int)),
@@ -192,18 +187,18 @@ def may_be_one(caption: Caption, slot: Slot) -> bool:
     """Whether "a" or "one" can be in a slot: not in "the two dogs", "between two cars", "two dogs play together"."""
     if not MUTUAL.isdisjoint(caption.lowered):
         return False
-    before = caption.tokens[slot.start - 1] if slot.start else None
-    return before is None or (
-        before.lower not in ("between", "among") and before.dep not in ("det", "predet", "poss", "case")
-    )
+    if not slot.start:
+        return True
+    before = caption.tokens[slot.start - 1]
+    return before.lower not in ("between", "among") and before.dep not in ("det", "predet", "poss", "case")
 
 
-def _counts(caption: Caption, slot: Slot, lexicon: Lexicon) -> bool:
+def _is_replaceable(caption: Caption, slot: Slot, lexicon: Lexicon) -> bool:
     """Whether the noun is countable in the corpus, and the quantity in the slot is its number."""
     noun = caption.tokens[slot.noun]
-    if noun.lemma not in lexicon.countable or noun.lemma in overlaps().vague - COLLECTIVE:
+    if noun.lemma not in lexicon.countable or noun.lemma in noun_overlap_table().vague - COLLECTIVE:
         return False
-    if is_open(caption, slot.start):
+    if leaves_count_open(caption, slot.start):
         return False
     # "At most five birds sit" denies more of them, which is what a higher count asserts.
     if any(slot.noun in denial.scope and denial.word != slot.start for denial in denials(caption)):
@@ -211,20 +206,20 @@ def _counts(caption: Caption, slot: Slot, lexicon: Lexicon) -> bool:
     # Also what other sentences of a paragraph say of the thing: "Two dogs run. One is brown."
     whole = caption.whole
     noun_of_whole = caption.first_token + slot.noun
-    if is_taken_up(whole, noun_of_whole) or is_divided(whole, noun_of_whole, slot.value):
+    if other_mentions(whole, noun_of_whole) or is_divided(whole, noun_of_whole, slot.value):
         return False
     if is_single(caption, slot.noun):
         return False
-    if _is_amount(caption, slot) or _is_named(caption, slot):
+    if _is_amount(caption, slot) or _is_in_name(caption, slot):
         return False
     if not COUNTING.isdisjoint(caption.lowered[slot.start : slot.noun]):
         return False
     if caption.word(slot.noun + 1) == "of" and noun.lemma not in COLLECTIVE:
         return False
     conjuncts = [token.index for token in caption.dependents(slot.noun, "conj") if token.tag == "NN"]
-    if not all(caption.has(index, "det", "poss") for index in conjuncts):
+    if not all(caption.has_dependent(index, "det", "poss") for index in conjuncts):
         return False  # "a man and woman": one article for both
-    predicate = noun.dep == "attr" and caption.has(noun.head, "nsubj")
+    predicate = noun.dep == "attr" and caption.has_dependent(noun.head, "nsubj")
     return not predicate and noun.dep not in ("appos", "npadvmod", "compound", "oprd")
 
 
@@ -232,14 +227,14 @@ def _has_one_of_its_own(caption: Caption, noun: int) -> bool:
     """Whether a noun has one thing that several would not share: "a man in a wetsuit", "a dog with a tail"."""
     for preposition in caption.dependents(noun, "prep"):
         for thing in caption.dependents(preposition.index, "pobj"):
-            is_one = thing.tag == "NN" and caption.has(thing.index, "det", "poss")
+            is_one = thing.tag == "NN" and caption.has_dependent(thing.index, "det", "poss")
             if preposition.lower in ("in", "with") and is_one and (is_worn(thing.lemma) or is_body_part(thing.lemma)):
                 return True
     clauses = [*caption.dependents(noun, "acl", "relcl")]
     if caption.tokens[noun].dep == "nsubj":
         clauses.append(caption.tokens[caption.tokens[noun].head])
     return any(
-        thing.tag == "NN" and caption.has(thing.index, "det") and is_worn(thing.lemma)
+        thing.tag == "NN" and caption.has_dependent(thing.index, "det") and is_worn(thing.lemma)
         for clause in clauses
         for thing in caption.dependents(clause.index, "dobj")
         if clause.lemma in ("wear", "have")
@@ -255,33 +250,39 @@ def _is_amount(caption: Caption, slot: Slot) -> bool:
     if noun.dep != "pobj" or above.lower != "of" or slot.value > 1:
         return False
     whole = caption.tokens[above.head]
-    if whole.dep == "pobj" and not caption.has(whole.index, "det", "poss"):
+    if whole.dep == "pobj" and not caption.has_dependent(whole.index, "det", "poss"):
         return False  # "in front of a house"
     return whole.tag == "NN" and (whole.lemma in PARTS or is_body_part(whole.lemma))
 
 
-def _is_named(caption: Caption, slot: Slot) -> bool:
+def _is_in_name(caption: Caption, slot: Slot) -> bool:
     """Whether a number is part of a name: "One Tree Hill", "the Three Wise Men"."""
-    named = [token.text for token in caption.tokens[slot.start + 1 : slot.noun + 1] if token.text[:1].isupper()]
-    return caption.casing == "sentence" and slot.entry not in ("a",) and any(text[1:].islower() for text in named)
+    if slot.entry == "a" or caption.casing != "sentence":  # in a title all words have capitals
+        return False
+    behind = [token.text for token in caption.tokens[slot.start + 1 : slot.noun + 1]]
+    return any(text[:1].isupper() and text[1:].islower() for text in behind)
 
 
 @cached_on_caption
-def _in_other_number(caption: Caption, slot: Slot, lexicon: Lexicon) -> list[Edit] | None:
+def _edits_to_other_number(caption: Caption, slot: Slot, lexicon: Lexicon) -> list[Edit] | None:
     """The edits that change the number of the noun (first), verbs and pronouns; None if no edit is known to be safe."""
     noun = caption.tokens[slot.noun]
-    many = slot.value == 1
-    surface = lexicon.plural.get(noun.lemma) or plural(noun.lemma) if many else lexicon.singular.get(noun.lemma)
+    is_to_plural = slot.value == 1
+    if is_to_plural:
+        surface = lexicon.plural.get(noun.lemma) or plural_of(noun.lemma)
+    else:
+        surface = lexicon.singular.get(noun.lemma, "")
     if not surface or surface == noun.lower:
         return None
-    if many and is_third_person(noun.lower) and caption.has(noun.index, "compound"):
+    if is_to_plural and is_third_person(noun.lower) and caption.has_dependent(noun.index, "compound"):
         return None  # "a bird chirps", parsed as a compound
-    verbs = agreement_edits(caption, slot.noun, plural=many)
-    pronouns = pronoun_edits(caption, slot.noun, old=gender(noun.lemma) if many else None, new=noun.lemma, plural=many)
-    if verbs is None or pronouns is None or (many and _has_one_of_its_own(caption, noun.index)):
+    old_gender = gender(noun.lemma) if is_to_plural else None
+    verbs = agreement_edits(caption, slot.noun, plural=is_to_plural)
+    pronouns = pronoun_edits(caption, slot.noun, old=old_gender, new=noun.lemma, plural=is_to_plural)
+    if verbs is None or pronouns is None or (is_to_plural and _has_one_of_its_own(caption, noun.index)):
         return None
     # "It" behind a thing that becomes several may be this thing or another; only where no edit was found is it unclear.
-    if many and not pronouns and gender(noun.lemma) == "thing":
+    if not pronouns and old_gender == "thing":
         later = (token for token in caption.pronouns if token.index > slot.noun)
         if any(token.lower == "it" and token.dep != "expl" for token in later):
             return None  # "a hydrant with a chain that is attached to it"

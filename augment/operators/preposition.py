@@ -7,10 +7,10 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from ..caption import Caption, cached, read_only
-from ..edits import replace
+from ..edits import replace_tokens
 from ..evidence import Evidence
 from ..language.negation import is_negated
-from ..language.semantic_classes import prepositions
+from ..language.semantic_classes import preposition_table
 from ..lexicon.entries import Entries
 from ..lexicon.lexicon import Lexicon
 from ..reproducible import log
@@ -32,11 +32,11 @@ class ReplacePreposition(ReplacingOperator):
     def slots(self, evidence: Evidence, lexicon: Lexicon) -> Iterable[Slot]:
         """The prepositions of the lexicon that say where something is, before a common noun that is not denied."""
         caption = evidence.caption
-        relations = prepositions().relations
+        relations = preposition_table().relations
         return [
             slot
             for slot in preposition_slots(caption)
-            if slot.entry in lexicon.prepositions.number
+            if slot.entry in lexicon.entries("preposition").number
             and slot.entry in relations
             and caption.tokens[slot.noun].pos == "NOUN"
             and not is_negated(caption, slot.noun)
@@ -45,8 +45,8 @@ class ReplacePreposition(ReplacingOperator):
     def never_replaces(self, slot: Slot, evidence: Evidence, lexicon: Lexicon) -> Unfit:
         """The prepositions that do not exclude the one in the slot, and those that nobody says of such a place."""
         object = evidence.caption.tokens[slot.noun].lemma
-        place = object if object in prepositions().places else ""
-        return _never_replaces(slot.entry, lexicon.prepositions.names, place)
+        place = object if object in preposition_table().places else ""
+        return _never_replaces(slot.entry, lexicon.entries("preposition").names, place)
 
     def old_log_p(
         self, log_p: np.ndarray, slots: Sequence[SlotOfCaption], evidence: Sequence[Evidence], lexicon: Lexicon
@@ -58,12 +58,12 @@ class ReplacePreposition(ReplacingOperator):
         self, log_p: np.ndarray, slot_of: np.ndarray, entry: np.ndarray, slots: Sequence[SlotOfCaption],
         lexicon: Lexicon,
     ) -> np.ndarray:  # fmt: skip
-        """The scores: a part of log p(new | rest), and what evens out the relations in space (`_log_chances`).
+        """The scores: a part of log p(new | rest), and what evens out the relations in space.
 
         So "next to", "beside", "near" and "by" have together about the chance of "behind".
         """
-        scores = LIKELIHOOD_POWER * log_p[slot_of, entry] + _log_chances(lexicon.prepositions)[entry]
-        return scores.astype(log_p.dtype)
+        log_balance = _log_balance_of_relations(lexicon.entries("preposition"))
+        return (LIKELIHOOD_POWER * log_p[slot_of, entry] + log_balance[entry]).astype(log_p.dtype)
 
     def edit(self, slot: Slot, new: str, evidence: Evidence, lexicon: Lexicon) -> Row:
         """The row that inserts the preposition `new` in a slot."""
@@ -71,31 +71,35 @@ class ReplacePreposition(ReplacingOperator):
 
     def violation(self, row: Row, evidence: Evidence, lexicon: Lexicon) -> Violation | None:
         """Why the new preposition may be true: it does not exclude the old one before the same object ("on" and "above"
-        a table), or a caption has another one before this object that implies it.
+        a table), or a caption has another one before this object that makes it likely.
         """
         object = evidence.caption.tokens[row.tokens[1]].lemma
-        table = prepositions()
-        if not table.exclude(row.replaced, row.replacement, object):
+        table = preposition_table()
+        if not table.are_exclusive(row.replaced, row.replacement, object):
             return Violation("preposition_overlap")
 
-        def fits(mention: tuple[str, str]) -> bool:
+        def suggests_new(mention: tuple[str, str]) -> bool:
+            """Whether a mention of the same object, such as (couch, near), makes the new "next to" likely."""
             thing, preposition = mention
-            return thing == object and preposition != row.replaced and table.imply(preposition, row.replacement, object)
+            is_other_of_object = thing == object and preposition != row.replaced
+            return is_other_of_object and table.suggests(preposition, row.replacement, object)
 
-        by_sibling = said_by_sibling("sibling_says_so", evidence, self.kind, fits)
-        return by_sibling or said_by_caption("sibling_says_so", evidence, self.kind, fits)
+        by_sibling = said_by_sibling("sibling_says_so", evidence, self.kind, suggests_new)
+        return by_sibling or said_by_caption("sibling_says_so", evidence, self.kind, suggests_new)
 
 
 @cached(8)
-def _log_chances(entries: Entries) -> np.ndarray:
+def _log_balance_of_relations(entries: Entries) -> np.ndarray:
     """What is added to the score of each preposition to even out relations in space: (entries,), read-only.
 
     A relation has several prepositions: "next to", "beside", "near", "by". Let n be their number, s the sum of their
-    shares among all prepositions, and p the share of one: the result is -log(n) - log(s) / 2 - log(p) / 2.
+    shares among all prepositions, and p the share of one: the result is -log(n) - log(s) / 2 - log(p) / 2. So neither a
+    relation with many prepositions nor a frequent one, such as that of "on", is drawn most of the time.
     """
     shares = (entries.counts + 1.0) / (np.add.reduce(entries.counts) + len(entries.counts))
-    relations = [prepositions().relations.get(name, name) for name in entries.names]
-    _, relation = np.unique(relations, return_inverse=True)
+    relations = [preposition_table().relations.get(name, name) for name in entries.names]
+    _, relation = np.unique(relations, return_inverse=True)  # of each preposition, the number of its relation
+    # n and s of the relation that each preposition expresses, both (entries,).
     size_of_relation = np.bincount(relation)[relation]
     share_of_relation = np.bincount(relation, shares)[relation]
     return read_only(-log(size_of_relation) - 0.5 * log(share_of_relation) - 0.5 * log(shares))
@@ -105,32 +109,27 @@ def _log_chances(entries: Entries) -> np.ndarray:
 def _never_replaces(entry: str, names: tuple[str, ...], place: str) -> Unfit:
     """The numbers of the prepositions that never replace `entry`: those that may be true as well, and those unfit.
 
-    What `Prepositions.exclude` does not exclude may be true as well; of these only what tells where something is counts
-    as compatible. Unfit is what is never inserted, or what nobody says of such a place.
+    What is not exclusive (`Prepositions.are_exclusive`) may be true as well; of that only what tells where something is
+    counts as compatible. Unfit is what is never inserted, or what nobody says of such a place.
 
     Args:
         entry: the preposition that is replaced.
         names: the entries of the lexicon, whose positions are the numbers.
         place: the object, if the table of places has it, else "".
     """
-    table = prepositions()
-    compatible = [number for number, name in enumerate(names) if not table.exclude(entry, name, place)]
+    table = preposition_table()
+    compatible = [number for number, name in enumerate(names) if not table.are_exclusive(entry, name, place)]
     unfit_names = table.never_inserted | table.unfit.get(place, frozenset())
     unfit = [number for number, name in enumerate(names) if name in unfit_names]
     told = [number for number in compatible if names[number] in table.relations and names[number] != entry]
     return Unfit(
-        never=read_only(np.array(sorted({*compatible, *unfit}), int)),
-        compatible=read_only(np.array(told, int)),
+        never=read_only(np.array(sorted({*compatible, *unfit}), int)), compatible=read_only(np.array(told, int))
     )
 
 
 def replace_preposition(caption: Caption, slot: Slot, new: str) -> Row:
     """The row that inserts the preposition `new` in a slot."""
-    edit = replace(caption, slot.start, slot.end, new)
+    edit = replace_tokens(caption, slot.start, slot.end, new)
     return Row(
-        change="preposition",
-        edits=(edit,),
-        tokens=(slot.start, slot.noun),
-        replaced=slot.entry,
-        replacement=new,
+        change="preposition", edits=(edit,), tokens=(slot.start, slot.noun), replaced=slot.entry, replacement=new
     )

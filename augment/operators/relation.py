@@ -18,12 +18,11 @@ from ..truth.contradiction import Violation
 from .operator import Traits
 from .replacement import ReplacingOperator, SamplingOperator, WeightedCandidates
 
-SUBJECT, OBJECT, WORD = range(3)  # the parts of a relation, which are replaced equally often
 TINY = 1e-300  # instead of 0, by which nothing is divided
 
 
-class Parts(NamedTuple):
-    """Which parts of some relation of a caption a word is, in the order of SUBJECT, OBJECT and WORD."""
+class RolesOfWord(NamedTuple):
+    """Whether a word is the subject of any relation of its caption, the object of any, and a word of any relation."""
 
     subject: bool
     object: bool
@@ -47,25 +46,27 @@ class ReplaceRelation(SamplingOperator):
         """The operator that replaces words of the kind."""
         return self.replacers[kind]
 
-    def weighted(self, batch: Batch) -> WeightedCandidates:
-        """The candidates whose words are in triples (subject, relation word, object) of their captions.
+    def weighted_candidates(self, batch: Batch) -> WeightedCandidates:
+        """The candidates whose words are in relations (subject, word, object) of their captions.
 
         The weights are such that each of the three parts is replaced equally often: those of the subjects of a caption
         sum to 1, and so do those of the relation words and of the objects.
         """
         table = batch.candidates
-        relations = {number: relations_of(batch.evidence[number].caption) for number in set(table.caption)}
-        parts = [parts_of(slot, relations[number]) for slot, number in zip(table.slots, table.caption, strict=True)]
-        is_part = np.array(parts, bool).reshape(-1, 3)  # (slots, parts), by SUBJECT, OBJECT and WORD
+        roles = [
+            roles_of_word(slot, relations_of(batch.evidence[number].caption))
+            for slot, number in zip(table.slots, table.caption, strict=True)
+        ]
+        has_role = np.array(roles, bool).reshape(-1, 3)  # (slots, 3), in the order of `RolesOfWord`
         candidates = table.of_kinds(list(self.replacers))
-        candidates = candidates[is_part[table.slot[candidates]].any(axis=1)]
+        candidates = candidates[has_role[table.slot[candidates]].any(axis=1)]
         slot = table.slot[candidates]
         weights = np.zeros(len(candidates))
-        for part in (SUBJECT, OBJECT, WORD):
-            is_of_part = is_part[slot, part] & table.is_proposed[candidates]
-            of_part = np.where(is_of_part, table.weight[candidates], 0.0)
-            sum_of_caption = np.bincount(table.caption[slot], of_part, len(batch.evidence))
-            weights += of_part / np.maximum(sum_of_caption, TINY)[table.caption[slot]]
+        for has_this_role in has_role.T:  # (slots,)
+            counts = has_this_role[slot] & table.is_proposed[candidates]
+            weight_in_role = np.where(counts, table.weight[candidates], 0.0)
+            sum_of_caption = np.bincount(table.caption[slot], weight_in_role, len(batch.evidence))
+            weights += weight_in_role / np.maximum(sum_of_caption, TINY)[table.caption[slot]]
         return WeightedCandidates(candidates, weights)
 
     def violation(self, row: Row, evidence: Evidence, lexicon: Lexicon) -> Violation | None:
@@ -75,14 +76,14 @@ class ReplaceRelation(SamplingOperator):
 
 @cached_on_caption
 def relations_of(caption: Caption) -> tuple[Relation, ...]:
-    """The relations of a caption's scene graph."""
+    """The relations of a caption's scene graph, kept for the operators and batches that ask again."""
     return scene_graph(caption).relations
 
 
-def parts_of(slot: Slot, relations: Sequence[Relation]) -> Parts:
-    """Whether the word in a slot is the subject of a relation, the object of one, or a word of the relation itself."""
+def roles_of_word(slot: Slot, relations: Sequence[Relation]) -> RolesOfWord:
+    """What the word in a slot is in the relations of its caption: "dog" of (dog, chase, cat) is a subject."""
     is_noun = slot.kind == "noun"
-    return Parts(
+    return RolesOfWord(
         subject=is_noun and any(relation.subject == slot.noun for relation in relations),
         object=is_noun and any(relation.object == slot.noun for relation in relations),
         word=not is_noun and any(slot.start in relation.tokens for relation in relations),

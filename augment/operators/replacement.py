@@ -52,7 +52,7 @@ class SamplingOperator(Operator):
     """An operator that chooses among the candidates of the batch's table."""
 
     @abstractmethod
-    def weighted(self, batch: Batch) -> WeightedCandidates:
+    def weighted_candidates(self, batch: Batch) -> WeightedCandidates:
         """The candidates that it may take."""
 
     @abstractmethod
@@ -61,7 +61,7 @@ class SamplingOperator(Operator):
 
     def rows(self, batch: Batch, seed: int) -> Source:
         """The rows of the candidates that it may take, sampled by their weights."""
-        weighted = self.weighted(batch)
+        weighted = self.weighted_candidates(batch)
         return SampledRows(self, batch, Sampler(batch, weighted.candidates, weighted.weights, seed, self.name))
 
     def row(self, candidate: int, batch: Batch) -> Row | None:
@@ -83,7 +83,8 @@ class SamplingOperator(Operator):
         # the one there.
         if np.isfinite(log_odds):
             row.plausibility = log_odds
-        replaces_only_the_word = len(row.edits) == 1 or sum(edit.new.lower() not in ARTICLES for edit in row.edits) == 1
+        edits_of_words = [edit for edit in row.edits if edit.new.lower() not in ARTICLES]
+        replaces_only_the_word = len(row.edits) == 1 or len(edits_of_words) == 1
         if replaces_only_the_word and not np.isnan(p_unnatural):
             row.p_unnatural = p_unnatural
             row.p_compatible = float(table.p_compatible[candidate])
@@ -125,7 +126,7 @@ class ReplacingOperator(SamplingOperator):
         super().__init__(name, traits)
         (self.kind,) = traits.kinds
 
-    def weighted(self, batch: Batch) -> WeightedCandidates:
+    def weighted_candidates(self, batch: Batch) -> WeightedCandidates:
         """All candidates of the kind, with their weights."""
         candidates = batch.candidates.of_kinds([self.kind])
         return WeightedCandidates(candidates, batch.candidates.weight[candidates])
@@ -144,7 +145,7 @@ class ReplacingOperator(SamplingOperator):
         sentence around it cannot be made grammatical.
         """
 
-    def form(self, slot: Slot, evidence: Evidence) -> str:
+    def required_form(self, slot: Slot, evidence: Evidence) -> str:
         """The form that a replacement in a slot has to have: "nn" or "nns" of nouns, a Penn tag of verbs, else ""."""
         return ""
 
@@ -161,7 +162,7 @@ class ReplacingOperator(SamplingOperator):
         """
         by_form: dict[str, list[SlotOfCaption]] = {}
         for number, slot in slots:
-            by_form.setdefault(self.form(slot, evidence[number]), []).append((number, slot))
+            by_form.setdefault(self.required_form(slot, evidence[number]), []).append((number, slot))
         return Candidates.join(
             self._propose_in_form(form, by_form[form], evidence, lexicon) for form in sorted(by_form)
         )
@@ -222,7 +223,7 @@ class ReplacingOperator(SamplingOperator):
         scores = [evidence[number].encoding.log_probability(slot.start) for number, slot in slots]
         return np.array(scores, np.float32)
 
-    def possible(self, slot: Slot, evidence: Evidence, lexicon: Lexicon) -> np.ndarray | None:
+    def possible_entries(self, slot: Slot, evidence: Evidence, lexicon: Lexicon) -> np.ndarray | None:
         """A mask of the entries that may be true of the image in place of the word in a slot, (entries,).
 
         None: one has to look at each negative, see `violation`.
@@ -320,13 +321,7 @@ def propose_batch(
     estimates = RatingEstimates(candidates, evidence, limits)
     estimates.rate_at_best()
     candidates.is_proposed = candidates.reason == FREE
-    return Batch(
-        evidence=evidence,
-        lexicon=lexicon,
-        limits=limits,
-        candidates=candidates,
-        estimates=estimates,
-    )
+    return Batch(evidence=evidence, lexicon=lexicon, limits=limits, candidates=candidates, estimates=estimates)
 
 
 def refuse_possible(
@@ -340,7 +335,7 @@ def refuse_possible(
     is_possible = np.zeros(len(candidates), bool)
     slots = zip(candidates.slots, candidates.caption.tolist(), candidates.rows_of_slots, strict=True)
     for slot, number, rows in slots:
-        possible = replacers[slot.kind].possible(slot, evidence[number], lexicon)
+        possible = replacers[slot.kind].possible_entries(slot, evidence[number], lexicon)
         if possible is not None:
             is_possible[rows] = possible[candidates.entry[rows]]
     candidates.refuse(is_possible, LIKELY_TRUE)

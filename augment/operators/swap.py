@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from itertools import chain, combinations, pairwise
-from typing import NamedTuple
 
 import numpy as np
 
@@ -19,18 +18,10 @@ from ..evidence import Evidence
 from ..language.coreference import may_corefer, meaning
 from ..language.grammar import agreement_edits, pronoun_edits
 from ..language.negation import is_negated
-from ..language.semantic_classes import (
-    GROUPS,
-    LIVING,
-    are_incompatible,
-    gender,
-    is_location,
-    is_worn,
-    semantic_class,
-)
+from ..language.semantic_classes import GROUPS, LIVING, are_incompatible, gender, is_location, is_worn, semantic_class
 from ..language.wordnet import first_sense
 from ..lexicon.lexicon import Lexicon
-from ..rows import BOTH, Row, exchanged
+from ..rows import BOTH, Row, exchange_row
 from ..sampling import order_keys
 from ..slots.nouns import ADJECTIVE_TAGS, Slot, attribute_slots, noun_slots, numeral_value
 from ..truth.contradiction import Violation, interchangeable
@@ -49,20 +40,16 @@ PRONOUNS = {"PRP", "PRP$", "WP", "WP$", "WDT", "EX"}
 MODIFIERS = ("prep", "acl", "relcl", "appos", "conj", "advcl")
 
 
-class TokenSpan(NamedTuple):
-    """Tokens `first` to `end` (exclusive) of a caption."""
+def _exchange_phrases(caption: Caption, left: Chunk, right: Chunk) -> list[Edit]:
+    """The edits that let two phrases change places; what then begins the caption gets its capital.
 
-    first: int
-    end: int
-
-
-def _exchange(caption: Caption, left: TokenSpan, right: TokenSpan) -> list[Edit]:
-    """The edits that let two spans of tokens change places; what then begins the caption gets its capital."""
+    "A dog sees the cat" -> "The cat sees a dog".
+    """
     tokens = caption.tokens
-    new_left = caption.span(*right)
-    new_right = caption.span(*left)
-    first = tokens[left.first]
-    if left.first == 0 and first.text[:1].isupper():
+    new_left = caption.span(right.start, right.end)
+    new_right = caption.span(left.start, left.end)
+    first = tokens[left.start]
+    if left.start == 0 and first.text[:1].isupper():
         # A capital of its own stays: of a name, and of "TV".
         is_abbreviation = len(first.text) > 1 and first.text.isupper()
         if first.pos != "PROPN" and not is_abbreviation:
@@ -70,7 +57,7 @@ def _exchange(caption: Caption, left: TokenSpan, right: TokenSpan) -> list[Edit]
         new_left = cased(new_left, "Xx", first=True)
     return [
         Edit(first.start, tokens[left.end - 1].end, new_left),
-        Edit(tokens[right.first].start, tokens[right.end - 1].end, new_right),
+        Edit(tokens[right.start].start, tokens[right.end - 1].end, new_right),
     ]
 
 
@@ -105,7 +92,7 @@ class Shuffle(ListingOperator):
             slot
             for slot in noun_slots(caption)
             if slot.entry in nouns.number
-            and _moves(caption, chunks[slot.noun])
+            and _can_move(caption, chunks[slot.noun])
             # A singular without an article moves only if the noun is often said so: "book on a table" is a headline.
             and (slot.plural or slot.form != "bare" or nouns.has_form(slot.entry, "bare"))
         ]
@@ -116,7 +103,7 @@ class Shuffle(ListingOperator):
             and is_location(left.entry) == is_location(right.entry)
             and not (is_worn(left.entry) and is_worn(right.entry))
         ]
-        rows = [_swapped(caption, chunks, left, right) for left, right in _plausible(evidence, pairs)]
+        rows = [_phrase_swap(caption, chunks, left, right) for left, right in _plausible_pairs(evidence, pairs)]
         rows += self._with_numbers_swapped(evidence, batch.lexicon)
         return in_random_order(rows, seed, self.name, caption)
 
@@ -128,21 +115,16 @@ class Shuffle(ListingOperator):
             several = left if left.value > 1 else right
             if (left.value > 1) == (right.value > 1) or not may_be_one(caption, several):
                 continue
+            # Each of the two changes as if it were replaced alone, with its noun, verbs and pronouns.
             halves = [
                 self.numerals.edit(left, right.entry, evidence, lexicon),
                 self.numerals.edit(right, left.entry, evidence, lexicon),
             ]
             edits = sorted(edit for half in halves for edit in half.edits)
+            # Both may change one verb, of which they are the subject.
             is_disjoint = all(first.end <= second.start for first, second in pairwise(edits))
             if is_disjoint and all(half.edits and half.reason is None for half in halves):
-                words = exchanged(left.entry, right.entry)
-                yield Row(
-                    change="swap",
-                    edits=tuple(edits),
-                    tokens=(left.noun, right.noun),
-                    replaced=words.replaced,
-                    replacement=words.replacement,
-                )
+                yield exchange_row("swap", tuple(edits), (left.noun, right.noun), left.entry, right.entry)
 
     def violation(self, row: Row, evidence: Evidence, lexicon: Lexicon) -> Violation | None:
         """Why the swap may leave the caption true: the heads may name the same thing, or may change places freely.
@@ -151,30 +133,20 @@ class Shuffle(ListingOperator):
         """
         caption = evidence.caption
         if row.swaps_numbers:
-            number_of_left, number_of_right = row.replacement.split(BOTH)  # "two | a"
-            is_left_several = numeral_value(number_of_left) > numeral_value(number_of_right)
-            noun = row.tokens[0] if is_left_several else row.tokens[1]
-            several = number_of_left if is_left_several else number_of_right
-            single = number_of_right if is_left_several else number_of_left
-            return self.numerals.violation(
-                Row(
-                    change="numeral",
-                    edits=(),
-                    tokens=(noun,),
-                    replaced=single,
-                    replacement=several,
-                ),
-                evidence,
-                lexicon,
-            )
+            # As if only the noun that becomes several had changed: what makes that true makes the swap true.
+            numbers = row.replacement.split(BOTH)  # "two | a"
+            single, several = sorted(numbers, key=numeral_value)
+            noun = row.tokens[numbers.index(several)]
+            half = Row(change="numeral", edits=(), tokens=(noun,), replaced=single, replacement=several)
+            return self.numerals.violation(half, evidence, lexicon)
         left, right = (caption.tokens[index] for index in row.tokens)
-        same = may_corefer(left.lemma, right.lemma) and not _told_apart(left.lemma, right.lemma)
+        same = may_corefer(left.lemma, right.lemma) and not _are_told_apart(left.lemma, right.lemma)
         return Violation("interchangeable") if same or interchangeable(caption, left, right) else None
 
 
-def _swapped(caption: Caption, chunks: Mapping[int, Chunk], left: Slot, right: Slot) -> Row:
+def _phrase_swap(caption: Caption, chunks: Mapping[int, Chunk], left: Slot, right: Slot) -> Row:
     """The row that swaps two noun phrases, with a reason if the sentence would not be grammatical."""
-    edits = _edits(caption, chunks, left, right)
+    edits = _phrase_swap_edits(caption, chunks, left, right)
     reason = None if edits else "ungrammatical"
     if _pronouns_change(caption, left, right) or _pronouns_change(caption, right, left):
         reason = "dangling_pronoun"
@@ -183,30 +155,25 @@ def _swapped(caption: Caption, chunks: Mapping[int, Chunk], left: Slot, right: S
 
 def swap_row(left: Slot, right: Slot, edits: tuple[Edit, ...], reason: str | None = None) -> Row:
     """The row that records that two nouns have changed places; reason: why it is rejected, None if it is not."""
-    words = exchanged(left.entry, right.entry)
-    return Row(
-        change="swap",
-        edits=edits,
-        tokens=(left.noun, right.noun),
-        replaced=words.replaced,
-        replacement=words.replacement,
-        replaced_synset=first_sense(left.entry),
-        replacement_synset=first_sense(right.entry),
-        reason=reason,
-    )
+    row = exchange_row("swap", edits, (left.noun, right.noun), left.entry, right.entry)
+    row.replaced_synset = first_sense(left.entry)
+    row.replacement_synset = first_sense(right.entry)
+    row.reason = reason
+    return row
 
 
-def _told_apart(one: str, other: str) -> bool:
+def _are_told_apart(one: str, other: str) -> bool:
     """Whether a caption that has both nouns means two persons or animals: "a boy helps a woman".
 
     Not by synonyms, nor by a word for several: "a man in a crowd".
     """
-    if one in GROUPS or other in GROUPS or not meaning(one).synsets.isdisjoint(meaning(other).synsets):
+    are_synonyms = not meaning(one).synsets.isdisjoint(meaning(other).synsets)
+    if one in GROUPS or other in GROUPS or are_synonyms:
         return False
-    return semantic_class(one) == semantic_class(other) in LIVING
+    return semantic_class(one) in LIVING and semantic_class(one) == semantic_class(other)
 
 
-def _plausible(evidence: Evidence, pairs: list[tuple[Slot, Slot]]) -> list[tuple[Slot, Slot]]:
+def _plausible_pairs(evidence: Evidence, pairs: list[tuple[Slot, Slot]]) -> list[tuple[Slot, Slot]]:
     """The pairs of nouns that the model knows, and whose log-odds in each other's place to where they are, each given
     the caption as it is, are at least the floor.
     """
@@ -233,12 +200,15 @@ def _plausible(evidence: Evidence, pairs: list[tuple[Slot, Slot]]) -> list[tuple
 
 
 def _pronouns_change(caption: Caption, old: Slot, new: Slot) -> bool:
-    """Whether a pronoun that may refer to a noun would not agree with the noun that takes its position."""
+    """Whether a pronoun that may refer to a noun would not agree with the noun that takes its position.
+
+    old: the noun that stands there now. new: the one that takes its position.
+    """
     old_gender = None if old.plural else gender(old.entry)
     return pronoun_edits(caption, old.noun, old=old_gender, new=new.entry, plural=new.plural) != []
 
 
-def _moves(caption: Caption, chunk: Chunk) -> bool:
+def _can_move(caption: Caption, chunk: Chunk) -> bool:
     """Whether a noun phrase can be moved, and moving it changes what the caption says.
 
     False if it contains a pronoun or is negated; if "of" or a particle follows, or an apposition; if it is after "of"
@@ -250,21 +220,21 @@ def _moves(caption: Caption, chunk: Chunk) -> bool:
         return False
     if is_negated(caption, chunk.root) or sum(token.lemma == root.lemma for token in tokens) > 1:
         return False
-    if caption.has(root.index, "appos"):
+    if caption.has_dependent(root.index, "appos"):
         return False
     if root.dep == "pobj" and caption.lowered[root.head] in ("of", "with"):
         return False
     behind = caption.word(chunk.end)
-    stranded = behind in PARTICLES and not caption.has(chunk.end, "pobj", "prep")
+    stranded = behind in PARTICLES and not caption.has_dependent(chunk.end, "pobj", "prep")
     return behind not in ("of", "'s") and not stranded
 
 
-def _edits(caption: Caption, chunks: Mapping[int, Chunk], left: Slot, right: Slot) -> tuple[Edit, ...]:
+def _phrase_swap_edits(caption: Caption, chunks: Mapping[int, Chunk], left: Slot, right: Slot) -> tuple[Edit, ...]:
     """The edits that swap two noun phrases, and make their verbs agree; () if no edit of a verb is known to be safe.
 
     chunks: the noun phrases, by the token of their head.
     """
-    edits = _exchange(caption, _span_of(chunks[left.noun]), _span_of(chunks[right.noun]))
+    edits = _exchange_phrases(caption, chunks[left.noun], chunks[right.noun])
     if left.plural != right.plural:
         for noun, plural in ((left.noun, right.plural), (right.noun, left.plural)):
             verbs = agreement_edits(caption, noun, plural=plural)
@@ -272,11 +242,6 @@ def _edits(caption: Caption, chunks: Mapping[int, Chunk], left: Slot, right: Slo
                 return ()
             edits += verbs
     return tuple(sorted(edits))
-
-
-def _span_of(chunk: Chunk) -> TokenSpan:
-    """The tokens of a noun phrase."""
-    return TokenSpan(chunk.start, chunk.end)
 
 
 class SwapAttribute(ListingOperator):
@@ -297,16 +262,7 @@ class SwapAttribute(ListingOperator):
             new_left = replace_attribute(caption, left, right.entry)
             new_right = replace_attribute(caption, right, left.entry)
             edits = tuple(sorted([*new_left.edits, *new_right.edits]))
-            words = exchanged(left.entry, right.entry)
-            rows.append(
-                Row(
-                    change="attribute_swap",
-                    edits=edits,
-                    tokens=(left.noun, right.noun),
-                    replaced=words.replaced,
-                    replacement=words.replacement,
-                )
-            )
+            rows.append(exchange_row("attribute_swap", edits, (left.noun, right.noun), left.entry, right.entry))
         return in_random_order(rows, seed, self.name, caption)
 
     def violation(self, row: Row, evidence: Evidence, lexicon: Lexicon) -> Violation | None:
@@ -329,11 +285,11 @@ class Paraphrase(ListingOperator):
     def list_rows(self, evidence: Evidence, batch: Batch, seed: int) -> list[Row]:
         """List the swaps of two phrases or adjectives that leave the meaning as it is, in random order."""
         caption = evidence.caption
-        rows = [*_symmetric_phrases(caption), *_adjectives(caption)]
+        rows = [*_swaps_of_symmetric_phrases(caption), *_swaps_of_adjectives(caption)]
         return in_random_order(rows, seed, self.name, caption)
 
 
-def _symmetric_phrases(caption: Caption) -> Iterator[Row]:
+def _swaps_of_symmetric_phrases(caption: Caption) -> Iterator[Row]:
     """The swaps of two neighbouring noun phrases that only a SYMMETRIC word joins."""
     lowered = caption.lowered
     for left, right in pairwise(caption.chunks):
@@ -349,7 +305,7 @@ def _symmetric_phrases(caption: Caption) -> Iterator[Row]:
         plural = tag == "NNS"  # the verb must agree when the second phrase takes the place of the first
         agrees = plural == (root.tag == "NNS") or agreement_edits(caption, left.root, plural=plural) == []
         if lowered[right.root] != lowered[left.root] and agrees:
-            yield _paraphrase(caption, _span_of(left), _span_of(right), left.root, right.root)
+            yield _paraphrase_row(caption, left, right)
 
 
 def _can_be_swapped_whole(caption: Caption, left: Chunk, right: Chunk) -> bool:
@@ -389,7 +345,7 @@ def _can_be_swapped_whole(caption: Caption, left: Chunk, right: Chunk) -> bool:
     return True
 
 
-def _adjectives(caption: Caption) -> Iterator[Row]:
+def _swaps_of_adjectives(caption: Caption) -> Iterator[Row]:
     """The swaps of two adjectives of a noun that "and" joins: "black and white"."""
     tokens = caption.tokens
     lowered = caption.lowered
@@ -399,19 +355,12 @@ def _adjectives(caption: Caption) -> Iterator[Row]:
         if lowered[token.index] != "and" or tokens[right].tag not in ADJECTIVE_TAGS or tokens[right].head != left:
             continue
         if tokens[left].tag in ADJECTIVE_TAGS and tokens[left].dep == "amod" and caption.word(left - 1) != ",":
-            yield _paraphrase(caption, TokenSpan(left, left + 1), TokenSpan(right, right + 1), left, right)
+            # Each adjective as a phrase of one word.
+            yield _paraphrase_row(caption, Chunk(left, left + 1, left), Chunk(right, right + 1, right))
 
 
-def _paraphrase(caption: Caption, left: TokenSpan, right: TokenSpan, left_head: int, right_head: int) -> Row:
-    """The row that swaps two spans of tokens and stays true.
-
-    left, right: the spans, in text order. left_head, right_head: the token of each that the row names.
-    """
-    words = exchanged(caption.tokens[left_head].lemma, caption.tokens[right_head].lemma)
-    return Row(
-        change="none",
-        edits=tuple(_exchange(caption, left, right)),
-        tokens=(left_head, right_head),
-        replaced=words.replaced,
-        replacement=words.replacement,
-    )
+def _paraphrase_row(caption: Caption, left: Chunk, right: Chunk) -> Row:
+    """The row that swaps two phrases, in text order, and stays true; it names the head of each."""
+    edits = tuple(_exchange_phrases(caption, left, right))
+    heads = (left.root, right.root)
+    return exchange_row("none", edits, heads, *(caption.tokens[head].lemma for head in heads))

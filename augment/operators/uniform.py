@@ -19,11 +19,11 @@ import numpy as np
 
 from ..candidates import Batch
 from ..caption import Caption, Chunk, Token, cached
-from ..edits import Edit, cased, cased_like, replace
+from ..edits import Edit, cased, cased_like, replace_tokens
 from ..evidence import Evidence
 from ..language.boundaries import begins_sentence
-from ..language.grammar import article, with_article
-from ..language.semantic_classes import attributes, prepositions
+from ..language.grammar import indefinite_article, with_article
+from ..language.semantic_classes import attribute_table, preposition_table
 from ..language.wordnet import WordNet, first_sense
 from ..lexicon.entries import Entries
 from ..lexicon.lexicon import Lexicon
@@ -41,7 +41,7 @@ from .verb import replace_verb
 
 ENUMERATED = 6  # of up to so many noun phrases, all permutations are listed
 JOINING = {",", "and", "or", "with"}  # noun phrases with nothing else between them are interchangeable
-REPLACE, APPEND = range(2)
+REPLACE, APPEND = range(2)  # the two ways to use a place of a caption, see `Option`
 MOST_ROWS = 1000  # rows of one caption that are drawn with repetition
 
 
@@ -117,7 +117,7 @@ class UniformNoun(UniformOperator):
 def _noun_row(caption: Caption, lexicon: Lexicon, token: Token, name: str) -> Row:
     """The row that puts a noun of the lexicon in place of a token, in its number, with a/an adjusted."""
     surface = lexicon.in_number(name, many=token.tag == "NNS")
-    edits = with_article(caption, token.index, replace(caption, token.index, token.index + 1, surface), surface)
+    edits = with_article(caption, token.index, replace_tokens(caption, token.index, token.index + 1, surface), surface)
     return Row(
         change="noun",
         edits=edits,
@@ -131,7 +131,7 @@ def _noun_row(caption: Caption, lexicon: Lexicon, token: Token, name: str) -> Ro
 
 @cached(4096)
 def _unrelated(noun: str, nouns: Entries) -> tuple[str, ...]:
-    """The single-word entries that are neither above nor below a noun in WordNet."""
+    """The single-word nouns that are neither above nor below a noun in WordNet: "bench" for "dog", not "animal"."""
     related = WordNet.load().related
     return tuple(name for name in nouns.names if name != noun and " " not in name and not related(noun, name))
 
@@ -142,10 +142,11 @@ class UniformNumeral(UniformOperator):
     def options(self, evidence: Evidence, lexicon: Lexicon) -> list[Option]:
         """One option for each numeral that counts something: the lexicon's other numbers."""
         caption = evidence.caption
+        name_of_value = _numerals_by_value(lexicon.entries("numeral"))
         return [
             Option(
                 position=slot.start,
-                names=tuple(name for value, name in _by_value(lexicon.numerals) if value != slot.value),
+                names=tuple(name for value, name in name_of_value.items() if value != slot.value),
                 row=partial(_numeral_row, caption, lexicon, slot),
             )
             for slot in numeral_slots(caption)
@@ -163,25 +164,22 @@ def _numeral_row(caption: Caption, lexicon: Lexicon, slot: Slot, name: str) -> R
     if many != (slot.value > 1):
         surface = cased_like(lexicon.in_number(noun.lemma, many=many), noun.text, caption.casing)
     following = surface if slot.start + 1 == slot.noun else caption.tokens[slot.start + 1].text
-    edits = [replace(caption, slot.start, slot.start + 1, article(following) if name == "a" else name)]
+    edits = [
+        replace_tokens(caption, slot.start, slot.start + 1, indefinite_article(following) if name == "a" else name)
+    ]
     if surface != noun.text:
         edits.append(Edit(noun.start, noun.end, surface))
-    return Row(
-        change="numeral",
-        edits=tuple(edits),
-        tokens=(slot.noun,),
-        replaced=slot.entry,
-        replacement=name,
-    )
+    return Row(change="numeral", edits=tuple(edits), tokens=(slot.noun,), replaced=slot.entry, replacement=name)
 
 
 @cached(8)
-def _by_value(numerals: Entries) -> tuple[tuple[int, str], ...]:
-    """The most frequent entry of each value, as (value, entry)."""
-    names: dict[int, str] = {}
-    for number in (-numerals.counts).argsort(kind="stable").tolist():
-        names.setdefault(numeral_value(numerals.names[number]), numerals.names[number])
-    return tuple(names.items())
+def _numerals_by_value(numerals: Entries) -> dict[int, str]:
+    """The most frequent numeral of each value: {1: "a", 2: "two", …}, of "two" and "2" the one that is used more."""
+    by_value: dict[int, str] = {}
+    for number in (-numerals.counts).argsort(kind="stable").tolist():  # the most frequent first
+        name = numerals.names[number]
+        by_value.setdefault(numeral_value(name), name)
+    return by_value
 
 
 class UniformPreposition(UniformOperator):
@@ -194,7 +192,7 @@ class UniformPreposition(UniformOperator):
     def options(self, evidence: Evidence, lexicon: Lexicon) -> list[Option]:
         """One option for each preposition: the frequent ones that share no set of Table 8 with it."""
         caption = evidence.caption
-        table = prepositions()
+        table = preposition_table()
         names = _frequent_prepositions(lexicon)
         options = []
         for start, end in preposition_units(caption):
@@ -202,26 +200,20 @@ class UniformPreposition(UniformOperator):
             old = table.same.get(written, written)
             sets = _sets_of_words(old)
             others = tuple(name for name in names if name != old and sets.isdisjoint(_sets_of_words(name)))
-            slot = Slot(
-                kind="preposition",
-                start=start,
-                end=end,
-                entry=old,
-                noun=end - 1,
-            )
+            slot = Slot(kind="preposition", start=start, end=end, entry=old, noun=end - 1)
             options.append(Option(position=start, names=others, row=partial(replace_preposition, caption, slot)))
         return options
 
 
 def _sets_of_words(preposition: str) -> set[int]:
-    """The sets of Table 8 that any word of a preposition is in."""
-    return {number for word in preposition.split() for number in prepositions().sets.get(word, ())}
+    """The numbers of the sets of VSE-C's Table 8 that have any word of a preposition, for "next to" also "to"."""
+    return {number for word in preposition.split() for number in preposition_table().sets.get(word, ())}
 
 
 @cached(8)
 def _frequent_prepositions(lexicon: Lexicon) -> tuple[str, ...]:
     """The prepositions of the lexicon that were counted at least as often as its rarest noun."""
-    entries = lexicon.prepositions
+    entries = lexicon.entries("preposition")
     least = lexicon.nouns.counts.min(initial=math.inf)
     return tuple(name for name, count in zip(entries.names, entries.counts, strict=True) if count >= least)
 
@@ -247,53 +239,56 @@ class UniformShuffle(ListingOperator):
         begins_group = [not words or not words <= JOINING for words in between]
         groups = list(accumulate(begins_group, initial=0))
         rng = record_rng(seed, self.name, caption.caption_id)
-        for order in _orders(groups, rng):
-            yield _permuted(caption, chunks, order)
+        for order in _permutations_across_groups(groups, rng):
+            yield _permuted_row(caption, chunks, order)
 
 
-def _permuted(caption: Caption, chunks: Sequence[Chunk], order: Sequence[int]) -> Row:
-    """The row that puts noun phrase `order[n]` in the place of noun phrase n.
+def _permuted_row(caption: Caption, chunks: Sequence[Chunk], order: Sequence[int]) -> Row:
+    """The row that moves noun phrases: phrase number `order[n]` takes the place of phrase number n.
 
-    chunks: the noun phrases, in text order. order: (noun phrases,), numbers of noun phrases.
+    chunks: the noun phrases, in text order. order: e.g. (1, 0, 2), where the first two change places.
     """
     tokens = caption.tokens
+    moves = [(chunks[n], chunks[source]) for n, source in enumerate(order) if n != source]
     edits = []
-    for target, source in zip(chunks, (chunks[n] for n in order), strict=True):
-        if target is not source:
-            text = caption.span(source.start, source.end)
-            if begins_sentence(caption, source.start) and tokens[source.start].pos != "PROPN":
-                text = text[:1].lower() + text[1:]
-            here = caption.span(target.start, target.end)
-            edit = cased(text, here, first=True) if begins_sentence(caption, target.start) else text
-            edits.append(Edit(tokens[target.start].start, tokens[target.end - 1].end, edit))
-    moved = [n for n, source in enumerate(order) if n != source]
-    old = [tokens[chunks[n].root].lemma for n in moved]
-    new = [tokens[chunks[order[n]].root].lemma for n in moved]
+    for target, source in moves:
+        text = caption.span(source.start, source.end)
+        if begins_sentence(caption, source.start) and tokens[source.start].pos != "PROPN":
+            text = text[:1].lower() + text[1:]
+        if begins_sentence(caption, target.start):
+            text = cased(text, caption.span(target.start, target.end), first=True)
+        edits.append(Edit(tokens[target.start].start, tokens[target.end - 1].end, text))
+    old = [tokens[target.root].lemma for target, _ in moves]
+    new = [tokens[source.root].lemma for _, source in moves]
     return Row(
         change="swap",
         edits=tuple(edits),
-        tokens=tuple(chunks[n].root for n in moved),
+        tokens=tuple(target.root for target, _ in moves),
         replaced=BOTH.join(old),
         replacement=BOTH.join(new),
     )
 
 
-def _orders(groups: Sequence[int], rng: Random) -> Iterator[tuple[int, ...]]:
-    """The permutations, in random order, of 0 … n - 1, none of which moves a number within its group.
+def _permutations_across_groups(groups: Sequence[int], rng: Random) -> list[tuple[int, ...]]:
+    """The orders into which noun phrases may be put: each stays, or takes the place of one of another group.
 
-    groups: (n,) of each number. Without the identity. Of more than ENUMERATED numbers, they are looked for among as
-    many permutations as that number has.
+    Of "[three boys] and [a girl] with [a dog]", where the first two are one group, the groups are [0, 0, 1] and the
+    orders (2, 1, 0) and (0, 2, 1): not (1, 0, 2), which exchanges boys and girl.
+
+    groups: the number of each phrase's group, (phrases,). The orders, as for `_permuted_row`, come in random order,
+    without the one in which all stay.
     """
     identity = tuple(range(len(groups)))
     orders: Iterable[tuple[int, ...]] = permutations(identity)
     if len(groups) > ENUMERATED:
+        # There are too many to list: they are looked for among as many random ones as ENUMERATED phrases have.
         orders = (tuple(rng.sample(identity, len(identity))) for _ in range(math.factorial(ENUMERATED)))
-    good = [
-        order
-        for order in dict.fromkeys(orders)
-        if order != identity and all(n == m or groups[n] != groups[m] for n, m in enumerate(order))
-    ]
-    yield from rng.sample(good, len(good))
+
+    def changes_groups(order: tuple[int, ...]) -> bool:
+        return all(place == phrase or groups[place] != groups[phrase] for place, phrase in enumerate(order))
+
+    allowed = [order for order in dict.fromkeys(orders) if order != identity and changes_groups(order)]
+    return rng.sample(allowed, len(allowed))
 
 
 class UniformAttribute(UniformOperator):
@@ -306,40 +301,35 @@ class UniformAttribute(UniformOperator):
     def options(self, evidence: Evidence, lexicon: Lexicon) -> list[Option]:
         """One option for each attribute, to replace it; for each noun, to add one, if none can be replaced."""
         caption = evidence.caption
-        table = attributes()
+        table = attribute_table()
         slots = attribute_slots(caption)
         mentions = evidence.caption_mentions["attribute"] | evidence.sibling_mentions["attribute"]
-        said = {word for _, word in mentions} | {slot.entry for slot in slots}
-        names = tuple(
-            name
-            for name in table.univse
-            if name not in said and not any((name, word) in table.univse_groups for word in said)
-        )
+        mentioned = {word for _, word in mentions} | {slot.entry for slot in slots}
+        excluded = mentioned | {name for name, word in table.univse_groups if word in mentioned}
+        names = tuple(name for name in table.univse if name not in excluded)
         options = [
             Option(position=slot.start, names=names, row=partial(replace_attribute, caption, slot)) for slot in slots
         ]
         if not names or not slots:
             nouns = noun_slots(caption)
             options = [
-                Option(position=slot.start, names=names, row=partial(_added_attribute, caption, slot)) for slot in nouns
+                Option(position=slot.start, names=names, row=partial(_added_attribute_row, caption, slot))
+                for slot in nouns
             ]
         return options
 
 
-def _added_attribute(caption: Caption, noun: Slot, name: str) -> Row:
+def _added_attribute_row(caption: Caption, noun: Slot, name: str) -> Row:
     """The row with an attribute before a noun."""
-    edits = with_article(caption, noun.start, _before(caption, noun.start, name), name)
-    return Row(
-        change="attribute",
-        edits=edits,
-        tokens=(noun.noun, noun.noun),
-        replaced="",
-        replacement=name,
-    )
+    edits = with_article(caption, noun.start, _insert_before(caption, noun.start, name), name)
+    return Row(change="attribute", edits=edits, tokens=(noun.noun, noun.noun), replaced="", replacement=name)
 
 
-def _before(caption: Caption, start: int, words: str) -> Edit:
-    """The edit that puts words before the token `start`; at the beginning of the caption they get its capital."""
+def _insert_before(caption: Caption, start: int, words: str) -> Edit:
+    """The edit that puts words before the token `start`; at the beginning of the caption they get its capital.
+
+    "red" before token 1 of "A car" -> "A red car"; "snowy" before token 0 of "Cars" -> "Snowy cars".
+    """
     first = caption.tokens[start]
     if start:
         return Edit(first.start, first.start, f"{words} ")
@@ -355,14 +345,17 @@ class UniformObject(UniformOperator):
     def options(self, evidence: Evidence, lexicon: Lexicon) -> list[Option]:
         """Replace each noun by one that no caption mentions, or append one with "and"."""
         caption = evidence.caption
-        names = _not_said(evidence, lexicon)
+        names = _unmentioned_nouns(evidence, lexicon)
         options = []
         for slot in noun_slots(caption):
             noun = caption.tokens[slot.noun]
             options.append(Option(position=noun.index, names=names, row=partial(_noun_row, caption, lexicon, noun)))
             options.append(
                 Option(
-                    position=noun.index, names=names, row=partial(_appended, caption, lexicon, noun, "and"), way=APPEND
+                    position=noun.index,
+                    names=names,
+                    row=partial(_row_with_noun_behind, caption, lexicon, noun, "and"),
+                    way=APPEND,
                 )
             )
         return options
@@ -382,47 +375,54 @@ class UniformRelation(ListingOperator):
         """
         caption = evidence.caption
         lexicon = batch.lexicon
-        triples = scene_graph(caption).relations
-        words = {index for triple in triples for index in triple.tokens}  # the tokens of all relation words
-        # Mentions of prepositions are pairs of an object and a preposition.
-        said = evidence.caption_mentions["preposition"] | evidence.sibling_mentions["preposition"]
-        said_prepositions = {preposition for _, preposition in said}
-        said_verbs = evidence.caption_mentions["verb"] | evidence.sibling_mentions["verb"]
-        ends = [caption.tokens[index] for triple in triples for index in (triple.subject, triple.object)]
-        ends = [end for end in ends if end.tag in ("NN", "NNS")]  # subjects and objects that are common nouns
-        nouns = [] if triples else [caption.tokens[slot.noun] for slot in noun_slots(caption)]
-        new_nouns = _not_said(evidence, lexicon)
-        new_prepositions = [name for name in _frequent_prepositions(lexicon) if name not in said_prepositions]
-        new_verbs = [name for name in lexicon.verbs.names if name not in said_verbs]
-        uses = [use for use in preposition_uses(caption) if use.start in words]
-        verbs = [slot for slot in verb_slots(caption) if slot.start in words]
+        relations = scene_graph(caption).relations
+        # What can be replaced: subjects and objects that are common nouns, and the words of the relations.
+        ends = [caption.tokens[index] for relation in relations for index in (relation.subject, relation.object)]
+        ends = [end for end in ends if end.tag in ("NN", "NNS")]
+        relation_words = {index for relation in relations for index in relation.tokens}
+        uses = [use for use in preposition_uses(caption) if use.start in relation_words]
+        verbs = [slot for slot in verb_slots(caption) if slot.start in relation_words]
+        # Where there is no relation, one can be added to any noun.
+        nouns = [] if relations else [caption.tokens[slot.noun] for slot in noun_slots(caption)]
 
-        def preposition(use: Slot, name: str) -> Row:
+        # What can be put there: words of the lexicon that no caption of the image mentions.
+        used = evidence.caption_mentions["preposition"] | evidence.sibling_mentions["preposition"]
+        used_prepositions = {preposition for _, preposition in used}  # of (object, preposition) pairs
+        used_verbs = evidence.caption_mentions["verb"] | evidence.sibling_mentions["verb"]
+        new_nouns = _unmentioned_nouns(evidence, lexicon)
+        new_prepositions = [name for name in _frequent_prepositions(lexicon) if name not in used_prepositions]
+        new_verbs = [name for name in lexicon.entries("verb").names if name not in used_verbs]
+
+        def preposition_row(use: Slot, name: str) -> Row:
             """The row with another preposition; it names the preposition's last token instead of the object's."""
             return replace_preposition(caption, use._replace(noun=use.end - 1), name)
 
-        def verb(slot: Slot, name: str) -> Row | None:
+        def verb_row(slot: Slot, name: str) -> Row | None:
             """The row with another verb; None if the corpus never has it in the form needed."""
             return replace_verb(caption, slot, name, lexicon)
 
         # Subject and object together weigh twice as much as the relation word, which is a preposition or a verb.
         parts = [
             RelationPart(weight=4, choices=(ends, new_nouns), row=partial(_noun_row, caption, lexicon)),
-            RelationPart(weight=1 if verbs else 2, choices=(uses, new_prepositions), row=preposition),
-            RelationPart(weight=1 if uses else 2, choices=(verbs, new_verbs), row=verb),
+            RelationPart(weight=1 if verbs else 2, choices=(uses, new_prepositions), row=preposition_row),
+            RelationPart(weight=1 if uses else 2, choices=(verbs, new_verbs), row=verb_row),
             RelationPart(
-                weight=1, choices=(nouns, new_prepositions, new_nouns), row=partial(_appended, caption, lexicon)
+                weight=1,
+                choices=(nouns, new_prepositions, new_nouns),
+                row=partial(_row_with_noun_behind, caption, lexicon),
             ),
             RelationPart(
-                weight=1, choices=(nouns, new_prepositions, new_nouns), row=partial(_prepended, caption, lexicon)
+                weight=1,
+                choices=(nouns, new_prepositions, new_nouns),
+                row=partial(_row_with_noun_before, caption, lexicon),
             ),
         ]
-        present = [part for part in parts if part.choices[0]]
+        present = [part for part in parts if part.choices[0]]  # those for which the caption has a place
         weights = [part.weight for part in present]
         rng = record_rng(seed, self.name, caption.caption_id)
         for _ in range(MOST_ROWS if present else 0):
             (part,) = rng.choices(present, weights)
-            if not all(part.choices):
+            if not all(part.choices):  # the lexicon has nothing new for this part
                 continue
             row = part.row(*map(rng.choice, part.choices))  # such as a noun of the caption, and a new noun
             if row is not None:
@@ -441,30 +441,32 @@ class RelationPart(NamedTuple):
     row: Callable[..., Row | None]
 
 
-def _not_said(evidence: Evidence, lexicon: Lexicon) -> tuple[str, ...]:
+def _unmentioned_nouns(evidence: Evidence, lexicon: Lexicon) -> tuple[str, ...]:
     """The single-word nouns of the lexicon that no caption of the image mentions."""
-    said = evidence.caption_mentions["noun"] | evidence.sibling_mentions["noun"]
-    return tuple(name for name in lexicon.nouns.names if " " not in name and name not in said)
+    mentioned = evidence.caption_mentions["noun"] | evidence.sibling_mentions["noun"]
+    return tuple(name for name in lexicon.nouns.names if " " not in name and name not in mentioned)
 
 
-def _appended(caption: Caption, lexicon: Lexicon, noun: Token, word: str, name: str) -> Row:
+def _row_with_noun_behind(caption: Caption, lexicon: Lexicon, noun: Token, word: str, name: str) -> Row:
     """The row with "and a NAME" or "on a NAME" behind a noun; in the plural after a plural.
 
     noun: the token of the caption's noun. word: "and" or a preposition. name: the new noun, an entry of the lexicon.
     """
-    return _added(noun, name, Edit(noun.end, noun.end, f" {word} {_phrase(lexicon, noun, name)}"))
+    return _added_noun_row(noun, name, Edit(noun.end, noun.end, f" {word} {_noun_with_article(lexicon, noun, name)}"))
 
 
-def _prepended(caption: Caption, lexicon: Lexicon, noun: Token, preposition: str, name: str) -> Row:
+def _row_with_noun_before(caption: Caption, lexicon: Lexicon, noun: Token, preposition: str, name: str) -> Row:
     """The row with "a NAME on" before the phrase of a noun; in the plural before a plural.
 
     noun: the token of the caption's noun. name: the new noun, an entry of the lexicon.
     """
     start = next((chunk.start for chunk in caption.chunks if chunk.start <= noun.index < chunk.end), noun.index)
-    return _added(noun, name, _before(caption, start, f"{_phrase(lexicon, noun, name)} {preposition}"))
+    return _added_noun_row(
+        noun, name, _insert_before(caption, start, f"{_noun_with_article(lexicon, noun, name)} {preposition}")
+    )
 
 
-def _added(noun: Token, name: str, edit: Edit) -> Row:
+def _added_noun_row(noun: Token, name: str, edit: Edit) -> Row:
     """The row that adds a noun beside another one. name: the new noun, an entry of the lexicon."""
     return Row(
         change="noun",
@@ -477,8 +479,8 @@ def _added(noun: Token, name: str, edit: Edit) -> Row:
     )
 
 
-def _phrase(lexicon: Lexicon, noun: Token, name: str) -> str:
-    """A noun of the lexicon in the number of another one, with a/an in the singular."""
+def _noun_with_article(lexicon: Lexicon, noun: Token, name: str) -> str:
+    """A noun of the lexicon as it is put beside another one: "a wave" beside "dog", "waves" beside "dogs"."""
     many = noun.tag == "NNS"
     surface = lexicon.in_number(name, many=many)
-    return surface if many else f"{article(surface)} {surface}"
+    return surface if many else f"{indefinite_article(surface)} {surface}"

@@ -8,14 +8,14 @@ from functools import cache
 import numpy as np
 
 from ..caption import Caption, cached, read_only
-from ..edits import replace
+from ..edits import replace_tokens
 from ..evidence import Evidence
 from ..language.negation import is_negated
 from ..language.wordnet import WordNet, first_sense
 from ..lexicon.lexicon import Lexicon
 from ..rows import Row
 from ..slots.nouns import Slot
-from ..slots.verbs import are_incompatible, inflected, may_be_same, verb_slots
+from ..slots.verbs import are_incompatible, inflect_verb, verb_slots, verbs_may_both_hold
 from ..truth.contradiction import Violation, said_by_caption, said_by_sibling
 from .replacement import ReplacingOperator, Unfit
 
@@ -31,13 +31,13 @@ class ReplaceVerb(ReplacingOperator):
         """The verbs with one object, one preposition or neither, that are not denied."""
         return [slot for slot in verb_slots(evidence.caption) if not is_negated(evidence.caption, slot.start)]
 
-    def form(self, slot: Slot, evidence: Evidence) -> str:
+    def required_form(self, slot: Slot, evidence: Evidence) -> str:
         """The form that a replacement has to have: the Penn tag of the verb in the slot."""
         return evidence.caption.tokens[slot.start].tag
 
     def never_replaces(self, slot: Slot, evidence: Evidence, lexicon: Lexicon) -> Unfit:
         """The verbs that may be true of the same subject and object as the one in the slot."""
-        return _never_replaces(slot.entry, lexicon.verbs.names, slot.form)
+        return _never_replaces(slot.entry, lexicon.entries("verb").names, slot.form)
 
     def edit(self, slot: Slot, new: str, evidence: Evidence, lexicon: Lexicon) -> Row | None:
         """The row that inserts a verb in the form of the old one; None if the corpus never has it in this form."""
@@ -48,17 +48,19 @@ class ReplaceVerb(ReplacingOperator):
         old = row.replaced
         new = row.replacement
 
-        def is_same_verb(verb: str) -> bool:
-            return verb != old and may_be_same(new, verb)
+        def is_verb_beside_new(verb: str) -> bool:
+            """Whether another verb of a caption may be true together with the new one: "stand" with "wait"."""
+            return verb != old and verbs_may_both_hold(new, verb)
 
-        def implies(noun: str) -> bool:
+        def is_noun_of_new(noun: str) -> bool:
+            """Whether a noun of a caption implies the new verb: a "skier" that somebody skis."""
             return noun != old and new in implied_verbs(noun)
 
         return (
-            said_by_caption("caption_says_so", evidence, "verb", is_same_verb)
-            or said_by_caption("caption_says_so", evidence, "noun", implies)
-            or said_by_sibling("sibling_says_so", evidence, "verb", is_same_verb)
-            or said_by_sibling("sibling_says_so", evidence, "noun", implies)
+            said_by_caption("caption_says_so", evidence, "verb", is_verb_beside_new)
+            or said_by_caption("caption_says_so", evidence, "noun", is_noun_of_new)
+            or said_by_sibling("sibling_says_so", evidence, "verb", is_verb_beside_new)
+            or said_by_sibling("sibling_says_so", evidence, "noun", is_noun_of_new)
         )
 
 
@@ -70,10 +72,7 @@ def _never_replaces(entry: str, names: tuple[str, ...], pattern: str) -> Unfit:
     """
     never = [number for number, name in enumerate(names) if not are_incompatible(name, entry, pattern)]
     compatible = [number for number in never if names[number] != entry]
-    return Unfit(
-        never=read_only(np.array(never, int)),
-        compatible=read_only(np.array(compatible, int)),
-    )
+    return Unfit(never=read_only(np.array(never, int)), compatible=read_only(np.array(compatible, int)))
 
 
 @cache
@@ -85,17 +84,15 @@ def implied_verbs(noun: str) -> frozenset[str]:
 def replace_verb(caption: Caption, slot: Slot, new: str, lexicon: Lexicon) -> Row | None:
     """The row that inserts the verb `new` in a slot; None if the corpus never has it in the form needed."""
     tag = caption.tokens[slot.start].tag
-    surface = inflected(new, tag, lexicon.inflected.get(tag.lower(), {}))
+    surface = inflect_verb(new, tag, lexicon.inflected.get(tag.lower(), {}))
     if surface is None:
         return None
-    edit = replace(caption, slot.start, slot.start + 1, surface)
-    senses = first_sense(slot.entry, "v"), first_sense(new, "v")
     return Row(
         change="verb",
-        edits=(edit,),
+        edits=(replace_tokens(caption, slot.start, slot.start + 1, surface),),
         tokens=(slot.start,),
         replaced=slot.entry,
         replacement=new,
-        replaced_synset=senses[0],
-        replacement_synset=senses[1],
+        replaced_synset=first_sense(slot.entry, "v"),
+        replacement_synset=first_sense(new, "v"),
     )

@@ -24,7 +24,7 @@ from .nouns import (
     is_colour,
     is_look,
 )
-from .relations import Clauses, Described, relations
+from .relations import Clauses, Described, read_relations
 
 __all__ = ["Attribute", "Object", "Relation", "SceneGraph", "scene_graph"]
 
@@ -37,8 +37,8 @@ def scene_graph(caption: Caption, simple: bool = False) -> SceneGraph:
     the first attribute of each object.
     """
     nouns = Nouns.read(caption)
-    clauses = relations(caption, nouns)
-    described = attributes(caption, nouns, clauses.states)
+    clauses = read_relations(caption, nouns)
+    described = read_attributes(caption, nouns, clauses.states)
     objects = tuple(nouns.objects.values())
     if simple:
         objects = tuple(
@@ -51,8 +51,12 @@ def scene_graph(caption: Caption, simple: bool = False) -> SceneGraph:
     return SceneGraph(objects=objects, attributes=described, relations=clauses.relations)
 
 
-def attributes(caption: Caption, nouns: Nouns, states: Iterable[Described]) -> tuple[Attribute, ...]:
-    """The attributes of a caption's objects, by object, in text order; states: of `relations`."""
+def read_attributes(caption: Caption, nouns: Nouns, states: Iterable[Described]) -> tuple[Attribute, ...]:
+    """The attributes of a caption's objects, by object, in text order.
+
+    nouns: which objects the nouns name. states: verbs that say something of an object alone, see `ClauseRelations`.
+    """
+    # First all pairs of an object and a word that may say something of it, then the attributes of which they are part.
     described = {Described(object, token) for token, object in nouns.modifiers.items()}
     described.update(states)
     clauses = Clauses(caption, nouns)
@@ -75,7 +79,9 @@ def attributes(caption: Caption, nouns: Nouns, states: Iterable[Described]) -> t
         elif caption.lowered[index] in FORMS and index in nouns.stands_for:  # "a group of dogs"
             described.update(Described(object, index) for object in nouns.objects_of(index)[:1])
 
-    spans = {word: _span(caption, caption.tokens[word]) for _, word in described if _says_something(caption, word)}
+    spans = {
+        word: _attribute_span(caption, caption.tokens[word]) for _, word in described if _says_something(caption, word)
+    }
     # A word inside the span of another attribute is a part of that: "light" in "light brown".
     within = {position for word, span in spans.items() for position in span if position != word}
     attributes = []
@@ -117,7 +123,7 @@ def _coordinated(caption: Caption, index: int) -> list[int]:
     return indices
 
 
-def _span(caption: Caption, token: Token) -> range:
+def _attribute_span(caption: Caption, token: Token) -> range:
     """The token span of an attribute: "light brown", "apple - shaped", "sitting down"."""
     lowered = caption.lowered
     start = token.index

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from ..caption import Caption, Token
 from ..data import data_path, word_lists
 from ..language.negation import NEGATIONS, is_denied_noun
-from ..language.semantic_classes import WARMTH, attributes, is_compound, is_person
+from ..language.semantic_classes import WARMTH, attribute_table, is_compound, is_person
 
 WORDS: dict[str, frozenset[str]] = word_lists(data_path("scene_graph.toml"))
 MATERIALS = WORDS["materials"]
@@ -101,7 +101,7 @@ class Nouns:
         tokens = caption.tokens
         covering = set(covers.values())
         mutual = frozenset(i for i, pair in enumerate(pairwise(caption.lowered), start=1) if pair in MUTUAL)
-        nameless = mutual | _paired(caption)
+        nameless = mutual | _paired(caption)  # nouns of set phrases
         for token in tokens:
             index = token.index
             if not _is_noun(token) or index in nameless or _names_nothing(caption, token):
@@ -180,11 +180,13 @@ class Nouns:
 
 
 def _paired(caption: Caption) -> set[int]:
-    """The nouns of "side by side", "hand in hand", "back to back"."""
+    """The tokens of the nouns of "side by side", "hand in hand", "back to back", which name no objects."""
     lowered = caption.lowered
-    triples = enumerate(zip(lowered, lowered[1:], lowered[2:], strict=False))
-    first = {i for i, (a, word, b) in triples if a == b and word in ("by", "in", "to")}
-    return first | {i + 2 for i in first}
+    paired = set()
+    for index, word in enumerate(lowered[1:-1], start=1):
+        if word in ("by", "in", "to") and lowered[index - 1] == lowered[index + 1]:
+            paired |= {index - 1, index + 1}
+    return paired
 
 
 def _noun_after_of(caption: Caption, index: int) -> int | None:
@@ -215,7 +217,7 @@ def _is_noun(token: Token) -> bool:
 def _is_attribute(token: Token, caption: Caption) -> bool:
     """Whether a word before a noun describes it and is no part of its name: a material, a colour, an age or a size."""
     word = caption.lowered[token.index]
-    sizes = attributes().dimensions.get(word, WARMTH) & _SIZES
+    sizes = attribute_table().dimensions.get(word, WARMTH) & _SIZES
     return word in MATERIALS or word in COLOURS or word in WORDS["ages"] or bool(sizes)
 
 
@@ -254,19 +256,21 @@ def _names_nothing(caption: Caption, token: Token) -> bool:
         return True
     if any(lowered[child] == "zero" for child in caption.children[index]):
         return True
+    # "The car is blue": a colour is an attribute, except in "a car and a blue" where it is joined to a noun.
     if is_colour(token):
         return token.dep != "conj" or caption.tokens[token.head].pos in ("ADJ", "VERB")
     return in_colour(caption, token)
 
 
 def _covers(caption: Caption) -> dict[int, int]:
-    """Participles between two nouns, with the noun directly before: "a snow-covered field"."""
+    """The participles between two nouns, with the noun directly before: "a snow-**covered** field" -> {3: 1}."""
     covers: dict[int, int] = {}
     if WORDS["covering"].isdisjoint(caption.lowered):
         return covers
     for token in caption.tokens:
         if token.lower in WORDS["covering"] and token.dep in ("amod", "compound", "nmod") and token.head > token.index:
-            before = token.index - 1 - (caption.lowered[token.index - 1] == "-")
+            has_hyphen = caption.lowered[token.index - 1] == "-"
+            before = token.index - 1 - has_hyphen
             if before >= 0 and _is_noun(caption.tokens[before]):
                 covers[token.index] = before
     return covers

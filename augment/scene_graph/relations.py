@@ -9,7 +9,7 @@ from typing import NamedTuple
 from ..caption import Caption, Token
 from ..language.negation import denied_tokens
 from ..language.wordnet import WordNet
-from ..slots.verbs import verbs
+from ..slots.verbs import verb_table
 from .nouns import WORDS, Nouns, Relation
 
 RELATIVE = frozenset(("who", "which", "that", "whom"))
@@ -57,14 +57,14 @@ class Clauses:
             return self.is_passive(self.caption.tokens[verb.head])
         return verb.dep in ("acl", "amod", "advcl") or verb.tag == "VBN"
 
-    def gap(self, index: int) -> list[int]:
+    def filler_of_gap(self, index: int) -> list[int]:
         """The objects (head tokens) that fill the gap of a relative clause: the sofa in "the sofa the man is sitting
         on".
 
         Empty if token `index` does not head a relative clause with its own subject.
         """
         verb = self.caption.tokens[index]
-        subject = next(self.caption.dependents(index, "nsubj", "nsubjpass"), None)
+        subject = self.caption.first_dependent(index, "nsubj", "nsubjpass")
         if verb.dep not in ("relcl", "acl") or subject is None or subject.lower in RELATIVE:
             return []
         return self.nouns.objects_of(verb.head)[:1]
@@ -73,7 +73,8 @@ class Clauses:
         """Read from the parse what `subjects` returns and remembers: the objects (head tokens) of the subject."""
         tokens = self.caption.tokens
         token = tokens[index]
-        subject = next(self.caption.dependents(index, "nsubj", "nsubjpass"), None)
+        subject = self.caption.first_dependent(index, "nsubj", "nsubjpass")
+        # A relative pronoun names nothing: the subject of "who runs" is what the clause belongs to, see below.
         if subject is not None and not (subject.lower in RELATIVE and token.dep in ("relcl", "acl")):
             # "a man smiles while he runs".
             if subject.lower in PRONOUNS and token.dep == "advcl":
@@ -83,8 +84,8 @@ class Clauses:
             return self.nouns.objects_of(index)
         # The root: "there is a dog sleeping".
         if token.head == index:
-            existing = next(self.caption.dependents(index, "attr"), None)
-            if existing is None or not self.caption.has(index, "expl"):
+            existing = self.caption.first_dependent(index, "attr")
+            if existing is None or not self.caption.has_dependent(index, "expl"):
                 return []
             return self.nouns.objects_of(existing.index)
         if token.dep in ("relcl", "acl", "amod"):
@@ -103,24 +104,24 @@ class PrepositionalPhrase(NamedTuple):
     object: int | None
 
 
-def phrases(caption: Caption) -> list[PrepositionalPhrase]:
-    """The prepositional phrases of a caption, in text order of their first word."""
+def prepositional_phrases(caption: Caption) -> list[PrepositionalPhrase]:
+    """The prepositional phrases of a caption, in text order of their first word: "in front of a car", "close to it"."""
     tokens = caption.tokens
-    used: set[int] = set()
+    used: set[int] = set()  # the words of those that are found: "of" in "in front of" is no phrase of its own
     phrases = []
     for token in tokens:
         if token.dep not in ("prep", "dative", "ROOT", "agent") or token.pos not in _ADVERBS or token.index in used:
             continue
-        preposition = _downward(caption, token.index)
+        preposition = _follow_preposition(caption, token.index)
         words = preposition.words
         if preposition.object is None and token.dep != "prep":
             continue
         used.update(words)
         head = token.head
         above = tokens[head]
-        is_adverbial = above.dep in ("advmod", "acomp", "amod", "prt", "ROOT", "npadvmod", "oprd")
-        if is_adverbial and above.pos in _ADVERBS and above.index == words[0] - 1 and above.index != token.index:
-            # "close to": the adverb belongs to the preposition.
+        # Of "close to" the adverb belongs to the preposition, and the phrase to what the adverb belongs to.
+        is_adverb = above.pos in _ADVERBS and above.index == words[0] - 1 and above.index != token.index
+        if is_adverb and above.dep in ("advmod", "acomp", "amod", "prt", "ROOT", "npadvmod", "oprd"):
             words = (above.index, *words)
             head = above.head if above.dep != "ROOT" else above.index
         name = " ".join(caption.lowered[word] for word in words)
@@ -135,7 +136,7 @@ class _Preposition(NamedTuple):
     object: int | None
 
 
-def _downward(caption: Caption, index: int) -> _Preposition:
+def _follow_preposition(caption: Caption, index: int) -> _Preposition:
     """A preposition and its final noun, through further prepositions and nouns of place with "of": "on top of"."""
     words = [index]
     tokens = caption.tokens
@@ -173,26 +174,26 @@ class ClauseRelations(NamedTuple):
     states: list[Described]
 
 
-def relations(caption: Caption, nouns: Nouns) -> ClauseRelations:
+def read_relations(caption: Caption, nouns: Nouns) -> ClauseRelations:
     """The relations that a caption asserts."""
-    reader = _Reader(caption, nouns)
+    collector = _RelationCollector(caption, nouns)
     phrases_of: dict[int, list[PrepositionalPhrase]] = {}
-    for phrase in phrases(caption):
+    for phrase in prepositional_phrases(caption):
         phrases_of.setdefault(phrase.head, []).append(phrase)
     states = []
     for token in caption.tokens:
         attached = phrases_of.get(token.index, [])
         if token.index in nouns.covers:
             covering = nouns.covers[token.index]
-            reader.add([covering], nouns.objects_of(token.head)[:1], (token.index,), token.lemma)
+            collector.add([covering], nouns.objects_of(token.head)[:1], (token.index,), token.lemma)
         elif token.pos == "VERB":
-            states += reader.verb(token, attached)
+            states += collector.add_verb(token, attached)
         elif attached:
-            reader.noun(token, attached)
+            collector.add_noun(token, attached)
         if token.dep == "poss":
-            reader.add(nouns.objects_of(token.index), nouns.objects_of(token.head)[:1], (), "have")
+            collector.add(nouns.objects_of(token.index), nouns.objects_of(token.head)[:1], (), "have")
     denied = denied_tokens(caption)
-    asserted = [relation for relation in reader.relations if denied.isdisjoint(relation.tokens)]
+    asserted = [relation for relation in collector.relations if denied.isdisjoint(relation.tokens)]
     # Of several relations of one name between two objects the first counts: it is the last to be put in.
     distinct = {(relation.subject, relation.object, relation.name): relation for relation in reversed(asserted)}
     in_order = sorted(distinct.values(), key=lambda r: (r.tokens or (r.object,), r.subject, r.object))
@@ -208,7 +209,7 @@ def is_substance(noun: str) -> bool:
     return noun in WORDS["substances"] or bool(is_below)
 
 
-class _Reader:
+class _RelationCollector:
     """Collects the relations of one caption."""
 
     def __init__(self, caption: Caption, nouns: Nouns) -> None:
@@ -232,7 +233,7 @@ class _Reader:
                     self.relations.append(Relation(subject=subject, object=object, tokens=tokens, name=name))
         return len(self.relations) > before
 
-    def mutual(self, subjects: list[int], tokens: tuple[int, ...], name: str) -> bool:
+    def add_mutual(self, subjects: list[int], tokens: tuple[int, ...], name: str) -> bool:
         """Relate the first subject to the others, a single plural to itself: "dogs face each other".
 
         Returns whether there was any subject.
@@ -241,7 +242,7 @@ class _Reader:
         self.relations += [Relation(subject=subjects[0], object=other, tokens=tokens, name=name) for other in others]
         return bool(subjects)
 
-    def noun(self, token: Token, attached: list[PrepositionalPhrase]) -> None:
+    def add_noun(self, token: Token, attached: list[PrepositionalPhrase]) -> None:
         """Add the relations of the phrases attached to a noun, an adjective or a form of "be"."""
         is_noun = token.pos in ("NOUN", "PROPN", "PRON")
         subjects_of_clause = self.clauses.subjects(token.index)
@@ -251,9 +252,9 @@ class _Reader:
                 subjects = self.nouns.clause_subjects(token.index, phrase.tokens[0])
             # "the sofa the man is on".
             if phrase.object is None:
-                self.add(subjects, self.clauses.gap(token.index), phrase.tokens, phrase.name)
+                self.add(subjects, self.clauses.filler_of_gap(token.index), phrase.tokens, phrase.name)
             elif phrase.object in self.nouns.mutual:
-                self.mutual(subjects, phrase.tokens, phrase.name)
+                self.add_mutual(subjects, phrase.tokens, phrase.name)
             elif phrase.name != "of":
                 self.add(subjects, self.nouns.objects_of(phrase.object), phrase.tokens, phrase.name)
             elif is_noun and token.index not in self.nouns.stands_for:
@@ -267,9 +268,13 @@ class _Reader:
     def _is_substance(self, noun: int) -> bool:
         """Whether the noun at token `noun`, without determiner, is a substance: "a pool of water"."""
         token = self.caption.tokens[noun]
-        return token.tag == "NN" and not self.caption.has(noun, "det", "poss", "nummod") and is_substance(token.lemma)
+        return (
+            token.tag == "NN"
+            and not self.caption.has_dependent(noun, "det", "poss", "nummod")
+            and is_substance(token.lemma)
+        )
 
-    def verb(self, verb: Token, attached: list[PrepositionalPhrase]) -> list[Described]:
+    def add_verb(self, verb: Token, attached: list[PrepositionalPhrase]) -> list[Described]:
         """Add the relations of a verb and of the phrases attached to it.
 
         Returns:
@@ -288,17 +293,15 @@ class _Reader:
                 words = (*words, child)
                 name = f"{name} {token.lower}"
             elif token.dep == "dobj" and child in self.nouns.mutual:
-                relates = self.mutual(subjects, words, name)
+                relates = self.add_mutual(subjects, words, name)
             elif token.dep in ("dobj", "dative") and token.pos in ("NOUN", "PROPN", "PRON"):
                 objects += self.nouns.objects_of(child)
-        is_passive = clauses.is_passive(verb)
-        gap = clauses.gap(verb.index)
+        gap = clauses.filler_of_gap(verb.index)
         is_stranded = any(phrase.object is None for phrase in attached)
         # "the ball the boy throws".
         if gap and not objects and not is_stranded:
             objects = gap
-        if not is_passive or objects:
-            relates |= self.add(subjects, objects, words, name)
+        relates |= self.add(subjects, objects, words, name)
 
         # Without an object the first phrase belongs to the relation, the second does not: "sit on" a sofa, "in" a room.
         joins_phrase = not relates and not objects
@@ -306,18 +309,19 @@ class _Reader:
             ends = gap if phrase.object is None else self.nouns.objects_of(phrase.object)
             is_agent = phrase.name == "by" or (verb.lemma in INVERTED and phrase.name in ("with", "in"))
             # "held by a boy": the boy holds it.
-            if is_passive and is_agent:
+            if is_agent and clauses.is_passive(verb):
                 relates |= self.add(ends, subjects, words, name)
             elif not joins_phrase:
                 relates |= self.add(subjects, ends, phrase.tokens, phrase.name)
             else:
                 joined = (*words, *phrase.tokens)
                 if phrase.object in self.nouns.mutual:
-                    relates |= self.mutual(subjects, joined, f"{name} {phrase.name}")
+                    relates |= self.add_mutual(subjects, joined, f"{name} {phrase.name}")
                 else:
                     relates |= self.add(subjects, ends, joined, f"{name} {phrase.name}")
                 joins_phrase = False
+        # What relates its subject to nothing describes it: "a dog sleeps"; not before a noun, nor in "to sleep".
         is_attribute = not (relates or gap or verb.dep in ("amod", "compound") or verb.tag == "VB")
-        if not is_attribute or verb.lemma in verbs().vague:
+        if not is_attribute or verb.lemma in verb_table().vague:
             return []
         return [Described(subject, verb.index) for subject in subjects]

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from ..caption import Caption, Chunk, Token, cached_on_caption
 from ..language.grammar import ARTICLES, NUMBERS, PLURAL_DETERMINERS, SINGULAR_DETERMINERS, singular_form
 from ..language.semantic_classes import (
-    attributes,
+    attribute_table,
     has_other_sense_of_persons,
     is_compound,
     is_person,
@@ -29,7 +29,7 @@ COUNTED = PLURAL_DETERMINERS | {"couple", "dozen"}
 INTENSIFIERS = {"very", "too", "more", "most", "less", "so", "as", "light", "dark", "bright", "pale", "half"}
 
 
-def before(caption: Caption, index: int) -> str:
+def word_before(caption: Caption, index: int) -> str:
     """The word before token `index`, or two words if that is an article ("on a"); "^" at the start."""
     word = caption.word(index - 1) or "^"
     if word in ("a", "an", "the"):
@@ -37,18 +37,18 @@ def before(caption: Caption, index: int) -> str:
     return word
 
 
-def after(caption: Caption, index: int) -> str:
+def word_after(caption: Caption, index: int) -> str:
     """The word at token `index`; "$" after the last token."""
     return caption.word(index) or "$"
 
 
-def governor(caption: Caption, token: Token) -> str:
+def governor_context(caption: Caption, token: Token) -> str:
     """The dependency label and governor of a noun: `dobj:hold`, `pobj:sit in`; conjuncts share that of the first."""
     token = caption.first_conjunct(token)
     head = caption.tokens[token.head]
-    if token.dep == "pobj":
+    if token.dep == "pobj":  # the head is the preposition, and what that depends on is as telling
         return f"pobj:{caption.tokens[head.head].lemma} {head.lower}"
-    if token.dep == "ROOT":
+    if token.dep == "ROOT":  # of a caption without a verb: "a dog running", "a dog on a couch"
         for child in caption.dependents(token.index, "acl", "relcl"):
             return f"nsubj:{child.lemma}"
         return "ROOT:" + next((child.lower for child in caption.dependents(token.index, "prep")), "")
@@ -56,14 +56,14 @@ def governor(caption: Caption, token: Token) -> str:
 
 
 @lru_cache(maxsize=1 << 13)
-def broader(context: str) -> str:
+def broader_context(context: str) -> str:
     """The context that a rare context backs off to, by semantic class or preposition; "" if there is none.
 
     "obj:poodle" -> "obj kind:1", "verb:stroll" -> "verb kind:verb.motion", "pobj:sit on" -> "pobj:on", "pobj:roof of"
     -> "of kind:18" (artifacts).
     """
     sort, _, word = context.partition(":")
-    if sort == "pobj" and " " in word:
+    if sort == "pobj" and " " in word:  # "sit on": a governor and its preposition
         above, _, preposition = word.rpartition(" ")
         return f"of kind:{semantic_class(above)}" if preposition == "of" else f"pobj:{preposition}"
     if sort in ("subj", "gov", "obj", "pobj"):
@@ -125,42 +125,35 @@ def noun_slots(caption: Caption) -> tuple[Slot, ...]:
     lowered = caption.lowered
     for chunk in caption.chunks:
         root = tokens[chunk.root]
-        if root.tag not in NOUN_TAGS or is_cut_compound(caption, chunk.root) or _number_unclear(caption, chunk):
+        if root.tag not in NOUN_TAGS or is_cut_compound(caption, chunk.root) or _has_unclear_number(caption, chunk):
             continue
         # The words that form a compound with the head: "tennis racket"; not one that belongs to a word before the head.
         start = chunk.root
         while start > chunk.start and tokens[start - 1].dep in ("compound", "nmod") and tokens[start - 1].head >= start:
             start -= 1
+        # Words alone, such as no "42" and no ":)", and no name.
         if not all(token.text.replace("-", "").isalpha() for token in tokens[start : chunk.root + 1]):
             continue
-        if start > 1 and _in_name(caption, start - 1):
+        if start > 1 and _is_in_name(caption, start - 1):
             continue
         if start == chunk.root > chunk.start and tokens[start - 1].dep == "amod":
             if is_compound(lowered[start - 1], root.lemma):  # "hot dog": tagged as an adjective, but part of the noun
                 start -= 1
         entry = " ".join([*lowered[start : chunk.root], root.lemma])
         dependents = [token for token in tokens[chunk.start : start] if token.head == root.index]
+        # "Several sheep": by its tag the noun is a singular.
         plural = root.tag == "NNS" or not PLURAL_DETERMINERS.isdisjoint([token.lower for token in dependents])
         form = "plural" if plural else singular_form(dependents, start > 0 and tokens[start - 1].dep == "case")
-        governed = governor(caption, root)
-        left = f"left:{before(caption, start)}"
-        right = f"right:{after(caption, chunk.root + 1)}"
-        contexts = governed, broader(governed), left, right
-        slots.append(
-            Slot(
-                kind="noun",
-                start=start,
-                end=chunk.root + 1,
-                entry=entry,
-                noun=chunk.root,
-                form=form,
-                contexts=contexts,
-            )
-        )
+        governed = governor_context(caption, root)
+        left = f"left:{word_before(caption, start)}"
+        right = f"right:{word_after(caption, chunk.root + 1)}"
+        contexts = governed, broader_context(governed), left, right
+        end = chunk.root + 1
+        slots.append(Slot("noun", start, end, entry=entry, noun=chunk.root, form=form, contexts=contexts))
     return tuple(slots)
 
 
-def _number_unclear(caption: Caption, chunk: Chunk) -> bool:
+def _has_unclear_number(caption: Caption, chunk: Chunk) -> bool:
     """Whether a noun phrase has a singular determiner and a plural head, so that no edit of it is safe.
 
     Such as a possessive without apostrophe ("licks a girls | hand"), a typo ("a women"), or a verb tagged as a noun ("a
@@ -168,15 +161,17 @@ def _number_unclear(caption: Caption, chunk: Chunk) -> bool:
     """
     if caption.tokens[chunk.root].tag != "NNS":
         return False
-    inside = caption.tokens[chunk.start : chunk.root]
-    counted = any(token.lower in COUNTED or token.tag == "CD" for token in inside if token.lower != "one")
-    return not counted and any(token.lower in SINGULAR_DETERMINERS and token.head == chunk.root for token in inside)
+    before_head = caption.tokens[chunk.start : chunk.root]
+    if any(token.lower != "one" and (token.lower in COUNTED or token.tag == "CD") for token in before_head):
+        return False
+    return any(token.lower in SINGULAR_DETERMINERS and token.head == chunk.root for token in before_head)
 
 
-def _owner(caption: Caption, token: Token) -> tuple[Token, str] | None:
+def _described_noun(caption: Caption, token: Token) -> tuple[Token, str] | None:
     """The noun that an adjective describes, and the form, "attributive" or "predicative"; None if it describes none.
 
-    A conjunct describes the noun of the first conjunct: "a red and blue car".
+    ("car", "attributive") for "a red car", ("car", "predicative") for "the car is red". A conjunct describes the noun
+    of the first conjunct: "a red and blue car".
     """
     while token.dep == "conj" and caption.tokens[token.head].tag in ADJECTIVE_TAGS and token.head != token.index:
         token = caption.tokens[token.head]
@@ -184,7 +179,7 @@ def _owner(caption: Caption, token: Token) -> tuple[Token, str] | None:
     if token.dep in ("amod", "compound") and head.tag in NOUN_TAGS and token.index < head.index:
         return head, "attributive"
     if token.dep == "acomp" and head.lemma == "be":
-        subject = next(caption.dependents(head.index, "nsubj"), None)
+        subject = caption.first_dependent(head.index, "nsubj")
         if subject is not None and subject.tag in NOUN_TAGS:
             return subject, "predicative"
     return None
@@ -194,46 +189,44 @@ def _owner(caption: Caption, token: Token) -> tuple[Token, str] | None:
 def attribute_slots(caption: Caption) -> tuple[Slot, ...]:
     """The adjectives that describe common nouns, and materials that modify nouns: "a **metal** bench"."""
     slots = []
-    table = attributes()
+    table = attribute_table()
     lowered = caption.lowered
     for token in caption.tokens:
         word = lowered[token.index]
-        if token.tag not in ADJECTIVE_TAGS and not (word in table.dimensions and token.dep in ("amod", "compound")):
+        is_material = word in table.dimensions and token.dep in ("amod", "compound")
+        if token.tag not in ADJECTIVE_TAGS and not is_material:
             continue
-        if token.tag in DEGREES and word not in table.dimensions:
+        if token.tag in DEGREES and word not in table.dimensions:  # "bigger" needs what it is bigger than
             continue
         if not word.replace("-", "").isalpha() or word in table.vague:
             continue
-        owner = None if _in_name(caption, token.index) else _owner(caption, token)
-        if owner is None or any(lowered[c] in INTENSIFIERS for c in caption.children[token.index]):
+        # It has to describe a noun, and alone: not "the White House", "light blue", nor "red-haired".
+        owner = None if _is_in_name(caption, token.index) else _described_noun(caption, token)
+        if owner is None or any(lowered[child] in INTENSIFIERS for child in caption.children[token.index]):
             continue
         noun, form = owner
-        if _hyphened(caption, token.index) or (is_person(noun.lemma) and has_other_sense_of_persons(word)):
+        if _is_part_of_longer_attribute(caption, token.index):
             continue
+        if is_person(noun.lemma) and has_other_sense_of_persons(word):  # "a black man"
+            continue
+        # Nor may it be a part of the noun: "hot dog".
         if form == "attributive" and token.index + 1 == noun.index and is_compound(word, noun.lemma):
             continue
         if token.dep == "compound" and WordNet.load().senses(f"{word} {noun.lemma}", "n"):
             continue
-        left = f"left:{before(caption, token.index)}"
-        right = f"right:{after(caption, token.index + 1)}"
-        contexts = f"noun:{noun.lemma}", left, right
-        slots.append(
-            Slot(
-                kind="attribute",
-                start=token.index,
-                end=token.index + 1,
-                entry=word,
-                noun=noun.index,
-                form=form,
-                contexts=contexts,
-            )
-        )
+        left = f"left:{word_before(caption, token.index)}"
+        right = f"right:{word_after(caption, token.index + 1)}"
+        contexts = (f"noun:{noun.lemma}", left, right)
+        end = token.index + 1
+        slots.append(Slot("attribute", token.index, end, entry=word, noun=noun.index, form=form, contexts=contexts))
     return tuple(slots)
 
 
-def _in_name(caption: Caption, index: int) -> bool:
-    """Whether a word and the next one are of a name, "the White House", and not of a text that Begins All Words So; of
-    the first word of a text only with two more: "Golden Gate Bridge", not "Young Asian woman".
+def _is_in_name(caption: Caption, index: int) -> bool:
+    """Whether a word and the next one are of a name: "the White House".
+
+    Not in a text that Begins All Words So; and the first word of a text only with two more: "Golden Gate Bridge", not
+    "Young Asian woman".
     """
     words = [token.text for token in caption.tokens[index : index + (2 if index else 3)]]
     if len(words) < 2 or not all(word[0].isupper() and word[1:].islower() for word in words):
@@ -241,7 +234,7 @@ def _in_name(caption: Caption, index: int) -> bool:
     return any(token.pos in ("NOUN", "VERB", "ADJ") and token.text[0].islower() for token in caption.tokens)
 
 
-def _hyphened(caption: Caption, index: int) -> bool:
+def _is_part_of_longer_attribute(caption: Caption, index: int) -> bool:
     """Whether a word is part of a longer attribute: "red-haired", "light blue"."""
     before = caption.word(index - 1)
     behind = caption.word(index + 1)
@@ -249,15 +242,15 @@ def _hyphened(caption: Caption, index: int) -> bool:
     return longer or "-" in (before, behind)
 
 
-def quantity(token: Token) -> str | None:
-    """The entry of a quantity word, None for another: "an" -> "a", "three" -> "three", "12" -> "12"."""
-    lower = token.lower
-    if lower in ARTICLES and token.tag == "DT":
+def numeral_entry(token: Token) -> str | None:
+    """The entry of a word that counts, None for another: "an" -> "a", "three" -> "three", "12" -> "12"."""
+    word = token.lower
+    if word in ARTICLES and token.tag == "DT":
         return "a"
-    if lower in NUMBERS and token.tag in ("CD", "DT"):
-        return lower
-    digits = token.tag == "CD" and lower.isascii() and lower.isdigit() and lower == str(int(lower))
-    return lower if digits and 0 < int(lower) <= 100 else None
+    if word in NUMBERS and token.tag in ("CD", "DT"):
+        return word
+    is_number = token.tag == "CD" and word.isascii() and word.isdigit() and word == str(int(word))  # not "007"
+    return word if is_number and 0 < int(word) <= 100 else None
 
 
 @lru_cache(maxsize=1 << 10)
@@ -279,27 +272,19 @@ def numeral_slots(caption: Caption) -> tuple[Slot, ...]:
             token = tokens[index]
             if token.head != root.index or token.dep not in ("det", "nummod"):
                 continue
-            entry = quantity(token)
+            entry = numeral_entry(token)
             if entry is None or caption.word(index - 1) in ARTICLES:  # "a three wheeler", "a two dogs"
                 continue
             # One of the two is a mistake, of the parse or of the caption: nothing that agrees could be made of it.
             if (root.tag == "NNS") != (numeral_value(entry) > 1):
                 continue
-            governed = governor(caption, root)
-            left = f"left:{before(caption, index)}"
-            next_to_noun = index + 1 == chunk.root
-            right = f"behind:{after(caption, root.index + 1)}" if next_to_noun else f"right:{after(caption, index + 1)}"
-            contexts = (f"noun:{root.lemma}", governed, broader(governed), left, right)
-            slots.append(
-                Slot(
-                    kind="numeral",
-                    start=index,
-                    end=index + 1,
-                    entry=entry,
-                    noun=root.index,
-                    form="",
-                    contexts=contexts,
-                )
-            )
+            governed = governor_context(caption, root)
+            left = f"left:{word_before(caption, index)}"
+            # What follows the numeral; where that is the noun, which `noun:` has already, what follows the noun.
+            right = f"right:{word_after(caption, index + 1)}"
+            if index + 1 == chunk.root:
+                right = f"behind:{word_after(caption, root.index + 1)}"
+            contexts = (f"noun:{root.lemma}", governed, broader_context(governed), left, right)
+            slots.append(Slot("numeral", index, index + 1, entry=entry, noun=root.index, contexts=contexts))
             break
     return tuple(slots)

@@ -10,9 +10,9 @@ from typing import NamedTuple
 from ..caption import Caption, Token, cached_on_caption
 from ..data import data_path, word_lists
 from ..language.grammar import ARTICLES, third_person
-from ..language.semantic_classes import LIVING, pairs, prepositions, semantic_class
+from ..language.semantic_classes import LIVING, pairs_within_groups, preposition_table, semantic_class
 from ..language.wordnet import WordNet
-from .nouns import Slot, after, before, broader
+from .nouns import Slot, broader_context, word_after, word_before
 
 CLAUSES = {"ROOT", "acl", "relcl", "advcl", "conj", "ccomp"}
 FINITE = {"VBG", "VBZ", "VBP", "VBD"}
@@ -39,7 +39,7 @@ class Verbs(NamedTuple):
 
 
 @cache
-def verbs() -> Verbs:
+def verb_table() -> Verbs:
     """The shipped table data/verbs.toml, read once per process."""
     table = word_lists(data_path("verbs.toml"))
     holding = table["holding"]
@@ -51,8 +51,8 @@ def verbs() -> Verbs:
         postures=table["postures"],
         body=frozenset(chain.from_iterable(body)),
         objects=frozenset(chain(*objects, holding, held)),
-        body_pairs=pairs(body, map(str.split, table["together"])),
-        object_pairs=pairs(objects, [holding], product(holding, held)),
+        body_pairs=pairs_within_groups(body, map(str.split, table["together"])),
+        object_pairs=pairs_within_groups(objects, [holding], product(holding, held)),
     )
 
 
@@ -63,7 +63,7 @@ def are_incompatible(one: str, other: str, pattern: str) -> bool:
     Both must be in the table and not listed as compatible, and neither may entail the other (WordNet's troponymy,
     entailment and cause). pattern: of the slot, "object", "prep:on" or "bare" (`Slot.form`).
     """
-    table = verbs()
+    table = verb_table()
     wordnet = WordNet.load()
     if one == other or not table.vague.isdisjoint((one, other)):
         return False
@@ -76,19 +76,19 @@ def are_incompatible(one: str, other: str, pattern: str) -> bool:
 
 
 @cache
-def may_be_same(one: str, other: str) -> bool:
+def verbs_may_both_hold(one: str, other: str) -> bool:
     """Whether `one` may be true where a caption says `other`: compatible by the table, or one entails the other."""
-    table = verbs()
+    table = verb_table()
     wordnet = WordNet.load()
-    listed = any((one, other) in pairs for pairs in (table.body_pairs, table.object_pairs))
-    return one == other or listed or wordnet.entails(one, other) or wordnet.entails(other, one)
+    is_listed = (one, other) in table.body_pairs or (one, other) in table.object_pairs
+    return one == other or is_listed or wordnet.entails(one, other) or wordnet.entails(other, one)
 
 
 def verb_slots(caption: Caption) -> tuple[Slot, ...]:
     """Verbs with one object, one preposition or neither: "a man **throws** a ball", "a dog **sitting** on a bed"."""
     slots = []
     tokens = caption.tokens
-    known = prepositions().entries
+    known = preposition_table().entries
     for token in tokens:
         if token.pos != "VERB" or token.tag not in FINITE or token.dep not in CLAUSES or not token.text.isalpha():
             continue
@@ -96,9 +96,13 @@ def verb_slots(caption: Caption) -> tuple[Slot, ...]:
         deps = {argument.dep for argument in arguments}
         if not deps.isdisjoint(BLOCKING_DEPS):
             continue
+        # The pattern of the verb: with an object behind it, a preposition right behind it, or neither.
         following = token.index + 1
-        object = next((a for a in arguments if a.dep == "dobj" and a.index > token.index), None)
-        prep = next((a for a in arguments if a.dep == "prep" and a.index == following), None)
+        objects = [argument for argument in arguments if argument.dep == "dobj" and argument.index > token.index]
+        object = objects[0] if objects else None
+        prep = next(
+            (argument for argument in arguments if argument.dep == "prep" and argument.index == following), None
+        )
         if object is not None:
             if object.pos not in ("NOUN", "PROPN"):
                 continue
@@ -107,7 +111,7 @@ def verb_slots(caption: Caption) -> tuple[Slot, ...]:
         elif prep is not None:
             if prep.lower not in known:
                 continue
-            noun = next(caption.dependents(prep.index, "pobj"), None)
+            noun = caption.first_dependent(prep.index, "pobj")
             pattern = f"prep:{prep.lower}"
             context = f"pobj:{noun.lemma if noun else ''}"
         elif following == len(tokens) or tokens[following].pos in ("PUNCT", "CCONJ"):
@@ -115,31 +119,22 @@ def verb_slots(caption: Caption) -> tuple[Slot, ...]:
             context = "obj:"
         else:
             continue
-        doer = subject(caption, token)
-        if doer is None or (token.lemma in verbs().postures and semantic_class(doer.lemma) not in LIVING):
+        # "A bench sits by a lake": of what is not alive, a posture may as well be another.
+        doer = subject_of(caption, token)
+        if doer is None or (token.lemma in verb_table().postures and semantic_class(doer.lemma) not in LIVING):
             continue
-        left = f"left:{before(caption, token.index)}"
-        right = f"right:{after(caption, following)}"
+        left = f"left:{word_before(caption, token.index)}"
+        right = f"right:{word_after(caption, following)}"
         subject_context = f"subj:{doer.lemma}"
-        contexts = (subject_context, broader(subject_context), context, broader(context), left, right)
-        slots.append(
-            Slot(
-                kind="verb",
-                start=token.index,
-                end=following,
-                entry=token.lemma,
-                noun=token.index,
-                form=pattern,
-                contexts=contexts,
-            )
-        )
+        contexts = (subject_context, broader_context(subject_context), context, broader_context(context), left, right)
+        slots.append(Slot("verb", token.index, following, token.lemma, token.index, form=pattern, contexts=contexts))
     return tuple(slots)
 
 
-def subject(caption: Caption, verb: Token) -> Token | None:
+def subject_of(caption: Caption, verb: Token) -> Token | None:
     """The subject of a verb, also through relative clauses and coordination; None if the parse does not show it."""
     for _ in caption.tokens:  # no more steps than tokens, however the parse may go round in circles
-        doer = next(caption.dependents(verb.index, "nsubj", "nsubjpass"), None)
+        doer = caption.first_dependent(verb.index, "nsubj", "nsubjpass")
         head = caption.tokens[verb.head]
         if verb.dep in ("acl", "relcl") and (doer is None or doer.tag in ("WDT", "WP")):
             return head
@@ -151,7 +146,7 @@ def subject(caption: Caption, verb: Token) -> Token | None:
     return None
 
 
-def inflected(lemma: str, tag: str, surfaces: Mapping[str, str]) -> str | None:
+def inflect_verb(lemma: str, tag: str, surfaces: Mapping[str, str]) -> str | None:
     """A verb in the form of a Penn tag; None if the corpus has no such form.
 
     surfaces: lemma -> the corpus' form with this tag, used for -ing and -ed forms.
@@ -167,7 +162,7 @@ def preposition_units(caption: Caption) -> Iterator[tuple[int, int]]:
     """Token spans of prepositions, those of several words as one: (2, 5) for "a dog in front of a car"."""
     lowered = caption.lowered
     tokens = caption.tokens
-    phrases = prepositions().phrases
+    phrases = preposition_table().phrases
     start = 0
     while start < len(tokens):
         candidates = phrases.get(lowered[start], ())
@@ -182,49 +177,50 @@ def preposition_units(caption: Caption) -> Iterator[tuple[int, int]]:
 @cached_on_caption
 def preposition_uses(caption: Caption) -> tuple[Slot, ...]:
     """The prepositions of data/prepositions.toml with a noun object in a caption, also those in set phrases."""
-    table = prepositions()
+    table = preposition_table()
     lowered = caption.lowered
     uses = []
     for start, end in preposition_units(caption):
         written = " ".join(lowered[start:end])
         entry = table.same.get(written, written)
-        object = next(caption.dependents(end - 1, "pobj"), None)
+        object = caption.first_dependent(end - 1, "pobj")
         if entry in table.entries and object is not None and object.pos in ("NOUN", "PROPN") and object.index >= end:
-            uses.append(
-                Slot(
-                    kind="preposition",
-                    start=start,
-                    end=end,
-                    entry=entry,
-                    noun=object.index,
-                )
-            )
+            uses.append(Slot(kind="preposition", start=start, end=end, entry=entry, noun=object.index))
     return tuple(uses)
+
+
+def governor_of(caption: Caption, use: Slot) -> Token:
+    """The word that a preposition, also of several words, belongs to: "sits" of "sits **in front of** a car".
+
+    The words of a preposition may depend on each other: the governor is what the outermost one depends on.
+    """
+    above = caption.tokens[use.start]
+    while use.start <= above.index < use.end and above.head != above.index:
+        above = caption.tokens[above.head]
+    return above
 
 
 def preposition_slots(caption: Caption) -> tuple[Slot, ...]:
     """The prepositions that may be replaced: no particle, no agent, no part of a set phrase."""
     slots = []
     for use in preposition_uses(caption):
-        above = caption.tokens[use.start]
-        while use.start <= above.index < use.end and above.head != above.index:
-            above = caption.tokens[above.head]
-        if _is_set(caption, use, above) or _is_bound(caption, use):
+        above = governor_of(caption, use)
+        if _is_in_set_phrase(caption, use, above) or _belongs_to_other_words(caption, use):
             continue
         governed = f"{'gov' if above.pos == 'NOUN' else 'verb'}:{above.lemma}"
         object = caption.tokens[use.noun].lemma
         of_object = f"obj:{object}"
-        left = f"left:{before(caption, use.start)}"
+        left = f"left:{word_before(caption, use.start)}"
         right = f"right:{caption.lowered[use.end]} {object}"
-        both = f"{above.lemma}..{object}"
-        contexts = (governed, broader(governed), of_object, broader(of_object), left, right, both)
+        both = f"{above.lemma}..{object}"  # such as "sit..bench"
+        contexts = (governed, broader_context(governed), of_object, broader_context(of_object), left, right, both)
         slots.append(use._replace(contexts=contexts))
     return tuple(slots)
 
 
-def _is_set(caption: Caption, use: Slot, above: Token) -> bool:
+def _is_in_set_phrase(caption: Caption, use: Slot, above: Token) -> bool:
     """Whether a preposition is part of a set phrase, or forms one with its governor `above`."""
-    table = prepositions()
+    table = preposition_table()
     object = caption.tokens[use.noun]
     is_next = object.index == use.end
     is_one_word = use.end - use.start == 1
@@ -238,25 +234,24 @@ def _is_set(caption: Caption, use: Slot, above: Token) -> bool:
     )
 
 
-def _is_bound(caption: Caption, use: Slot) -> bool:
+def _belongs_to_other_words(caption: Caption, use: Slot) -> bool:
     """Whether a preposition belongs to other words: "a carry-on", "side by side", "in and out", "from end to end"."""
     start = use.start
     end = use.end
     tokens = caption.tokens
-    lowered = caption.lowered
-    text = caption.text
     object = tokens[use.noun]
-    if lowered[start] in ("from", "to") and end - start == 1:
+    if caption.lowered[start] in ("from", "to") and end - start == 1:
         beside = {token.lower for token in caption.dependents(tokens[start].head, "prep")}
         if beside >= {"from", "to"}:
             return True
-    if text[tokens[end - 1].end : tokens[end - 1].end + 1] == "-" or lowered[end] in ("and", "or"):
+    last = tokens[end - 1]
+    if caption.text[last.end : last.end + 1] == "-" or caption.lowered[end] in ("and", "or"):
         return True
     behind = object.index + 1
-    if caption.word(behind) in ("on", "off") and not caption.has(behind, "pobj"):
+    if caption.word(behind) in ("on", "off") and not caption.has_dependent(behind, "pobj"):
         return True  # "in a shirt with a stripe on"
     if start == 0:
         return False
-    if text[tokens[start].start - 1] == "-" or tokens[start - 1].lemma == object.lemma:
+    if caption.text[tokens[start].start - 1] == "-" or tokens[start - 1].lemma == object.lemma:
         return True
-    return start > 1 and tokens[start - 1].pos == "CCONJ" and tokens[start - 2].pos in ("ADP", "ADV")
+    return start > 1 and tokens[start - 1].pos == "CCONJ" and tokens[start - 2].pos in ("ADP", "ADV")  # "in and out"

@@ -16,10 +16,10 @@ from ..caption import Caption, Token, cached_on_caption, cached_on_context, read
 from ..evidence import Evidence, Mention
 from ..kinds import KINDS
 from ..language.coreference import CoreferenceIndex, entry_numbers
-from ..language.semantic_classes import is_worn, prepositions
+from ..language.semantic_classes import is_worn, preposition_table
 from ..lexicon.lexicon import Lexicon
 from ..mentions import mentioned_nouns
-from ..rows import Row
+from ..rows import LIKELY_TRUE, Row
 from ..scene_graph import scene_graph
 from .estimates import ImageTruth, is_transition
 
@@ -41,22 +41,34 @@ class Violation(NamedTuple):
     word: str | None = None
     sibling_id: str | None = None
 
+    def reject(self, row: Row) -> None:
+        """Give the negative's row this reason, with what decides."""
+        row.reason = self.reason
+        row.sibling_id = self.sibling_id
+        # Of a negation, what it takes to be absent precedes the word that decides: "hat: cap".
+        row.detail = self.word if self.word is None or row.absent is None else f"{row.absent}: {self.word}"
+
 
 def said_by_caption(reason: str, evidence: Evidence, kind: str, fits: Callable[[Mention], bool]) -> Violation | None:
-    """A violation if the caption has a mention of a kind that fits; its word is that of the first one."""
+    """A violation if the caption has a mention of a kind that fits; its word is that of the first one.
+
+    Args:
+        reason: of the violation.
+        evidence: what the caption and its siblings mention.
+        kind: of word, one of KINDS.
+        fits: whether a mention of this kind, such as "dog" or ("car", "red"), makes the negative true.
+    """
     fitting = [mention for mention in evidence.caption_mentions[kind] if fits(mention)]
-    return Violation(reason, _word(kind, min(fitting))) if fitting else None
+    return Violation(reason, _word_of_mention(kind, min(fitting))) if fitting else None
 
 
 def said_by_sibling(reason: str, evidence: Evidence, kind: str, fits: Callable[[Mention], bool]) -> Violation | None:
-    """A violation if a sibling has a mention of a kind that fits; its word is that of the first sibling that does."""
+    """As `said_by_caption`, of the other captions of the image; its word is that of the first one that has any."""
     said = evidence.first_sibling_mention(kind, fits)
-    return (
-        None if said is None else Violation(reason=reason, word=_word(kind, said.mention), sibling_id=said.sibling_id)
-    )
+    return None if said is None else Violation(reason, _word_of_mention(kind, said.mention), said.sibling_id)
 
 
-def _word(kind: str, mention: Mention) -> str:
+def _word_of_mention(kind: str, mention: Mention) -> str:
     """How a mention is shown: (couch, on) as "on couch", (dog, 2) as "dog", (car, red) as "red", a thing as it is."""
     if isinstance(mention, str):
         return mention
@@ -114,27 +126,17 @@ def noun_violation(replaced: str, new: str, evidence: Evidence, lexicon: Lexicon
     return None
 
 
-class LikelyBy(NamedTuple):
-    """The word of an image's captions that makes a negative likely to be true; None if none does.
-
-    sibling_id: the caption_id of the first sibling that has the word; None if the caption itself has it.
-    """
-
-    word: str | None
-    sibling_id: str | None
-
-
-def likely_word(row: Row, evidence: Evidence) -> LikelyBy:
-    """The word of the image's captions that makes a row likelier than any other of them does."""
+def likely_violation(row: Row, evidence: Evidence) -> Violation:
+    """The violation `likely_true` of a row, by the word of the image's captions that makes it likeliest."""
     asserted = row.assertion or row
     if evidence.image is None or asserted.change not in KINDS or is_transition(asserted.change):
-        return LikelyBy(evidence.caption.tokens[asserted.tokens[-1]].lemma, None)
+        return Violation(LIKELY_TRUE, evidence.caption.tokens[asserted.tokens[-1]].lemma)
     nouns = frozenset[str]().union(*map(mentioned_nouns, evidence.image.captions))
     word = evidence.image.truth.associations[asserted.change].strongest(nouns, asserted.replacement)
     if word in mentioned_nouns(evidence.caption):
-        return LikelyBy(word, None)
+        return Violation(LIKELY_TRUE, word)
     with_word = (sibling.caption_id for sibling in evidence.siblings if word in mentioned_nouns(sibling))
-    return LikelyBy(word, next(with_word, None))
+    return Violation(LIKELY_TRUE, word, next(with_word, None))
 
 
 def interchangeable(caption: Caption, first: Token, second: Token) -> bool:
@@ -154,13 +156,13 @@ def interchangeable(caption: Caption, first: Token, second: Token) -> bool:
         if above == caption.tokens[second.head].head and caption.tokens[above].pos == "NOUN":
             return True
     pairs = ((first, second), (second, first), first_conjuncts, first_conjuncts[::-1])
-    if any(_is_with(caption, *pair) for pair in pairs) or _listed(caption, first, second):
+    if any(_is_with(caption, *pair) for pair in pairs) or _stand_in_one_list(caption, first, second):
         return True
     if _follows_after_swap(caption, first.index, second.index):
         return True
     is_joined = first_conjuncts[0].index == first_conjuncts[1].index
-    is_side_by_side = is_joined or any(_symmetric(caption, *pair) for pair in pairs)
-    return is_side_by_side and not _tells_apart(caption, first, second)
+    is_side_by_side = is_joined or any(_relates_symmetrically(caption, *pair) for pair in pairs)
+    return is_side_by_side and not _says_more_of_one(caption, first, second)
 
 
 class Statement(NamedTuple):
@@ -175,26 +177,26 @@ class Statement(NamedTuple):
     def is_symmetric(self) -> bool:
         """Whether its subject and object may change places: by its preposition if it has one, else by its verb."""
         if self.preposition:
-            return self.preposition in prepositions().symmetric
+            return self.preposition in preposition_table().symmetric
         return self.verb in SYMMETRIC_VERBS
 
-    def implies(self, other: Statement, caption: Caption) -> bool:
+    def makes_true(self, other: Statement, caption: Caption) -> bool:
         """Whether this makes `other` true: the same relation of the same nouns, in either order if symmetric."""
         if self.verb != other.verb and "" not in (self.verb, other.verb):
             return False
-        if prepositions().exclude(self.preposition, other.preposition):
+        if preposition_table().are_exclusive(self.preposition, other.preposition):
             return False
         orders = [(self.subject, self.object)]
         if other.is_symmetric:
             orders.append((self.object, self.subject))
         return any(
-            _same(caption, subject, other.subject) and _same(caption, object, other.object)
+            _is_same_thing(caption, subject, other.subject) and _is_same_thing(caption, object, other.object)
             for subject, object in orders
         )
 
 
 @cached_on_caption
-def _statements(caption: Caption) -> tuple[Statement, ...]:
+def _stated_relations(caption: Caption) -> tuple[Statement, ...]:
     """The relations of a caption's scene graph that have words of their own."""
     statements = []
     for relation in scene_graph(caption).relations:
@@ -212,44 +214,50 @@ def _statements(caption: Caption) -> tuple[Statement, ...]:
 
 
 def _follows_after_swap(caption: Caption, first: int, second: int) -> bool:
-    """Whether all statements after the swap are implied by relations that the caption states, and there are any."""
-    stated = _statements(caption)
+    """Whether a caption, after two nouns have changed places, says only what it says as it is.
+
+    "A man and a dog sit on a bed": both statements that the swap makes, the man on the bed and the dog on it, are made
+    already. False if the caption states nothing of the two. first, second: the tokens of the nouns.
+    """
+    stated = _stated_relations(caption)
     swapped = {first: second, second: first}
     after_swap = [
         old._replace(subject=swapped.get(old.subject, old.subject), object=swapped.get(old.object, old.object))
         for old in stated
         if old.subject in swapped or old.object in swapped
     ]
-    return bool(after_swap) and all(any(old.implies(new, caption) for old in stated) for new in after_swap)
+    return bool(after_swap) and all(any(old.makes_true(new, caption) for old in stated) for new in after_swap)
 
 
-def _tells_apart(caption: Caption, first: Token, second: Token) -> bool:
+def _says_more_of_one(caption: Caption, first: Token, second: Token) -> bool:
     """Whether a caption says of one of two things that are near each other what need not be true of the other: that it
     does something to a third thing ("a man **rides** a horse next to a woman"), or wears it. Where it is does not
     count: what is near it is mostly there, too.
     """
     both = (first.index, second.index)
-    return any(
-        (statement.preposition == "" and statement.verb not in {"", *SYMMETRIC_VERBS})
-        or (statement.preposition == "in" and is_worn(caption.tokens[statement.object].lemma))
-        for statement in _statements(caption)
-        if statement.subject in both and statement.object not in both
-    )
+    for statement in _stated_relations(caption):
+        if statement.subject not in both or statement.object in both:
+            continue
+        acts_on_it = statement.preposition == "" and statement.verb not in {"", *SYMMETRIC_VERBS}
+        if acts_on_it or (statement.preposition == "in" and is_worn(caption.tokens[statement.object].lemma)):
+            return True
+    return False
 
 
-def _same(caption: Caption, first: int, second: int) -> bool:
-    """Whether two nouns mean one thing, or things of which the caption says the same: the same token, the same noun
-    again with "the", or in the same words ("a car … a car").
+def _is_same_thing(caption: Caption, first: int, second: int) -> bool:
+    """Whether two nouns, by their tokens, mean one thing, or things of which the caption says the same.
+
+    That is the same token, the same noun again with "the", or in the same words ("a car … a car").
     """
     if first == second:
         return True
     if caption.tokens[first].lemma != caption.tokens[second].lemma:
         return False
     is_definite = any(word.lower == "the" for word in caption.dependents(max(first, second), "det"))
-    return is_definite or _described(caption, first) == _described(caption, second)
+    return is_definite or _phrase_without_determiner(caption, first) == _phrase_without_determiner(caption, second)
 
 
-def _described(caption: Caption, noun: int) -> tuple[str, ...]:
+def _phrase_without_determiner(caption: Caption, noun: int) -> tuple[str, ...]:
     """The words of a noun's phrase up to it, without its determiner."""
     start = caption.phrase_start(noun)
     if start < noun and caption.tokens[start].dep == "det":
@@ -257,11 +265,11 @@ def _described(caption: Caption, noun: int) -> tuple[str, ...]:
     return caption.lowered[start : noun + 1]
 
 
-def _listed(caption: Caption, first: Token, second: Token) -> bool:
+def _stand_in_one_list(caption: Caption, first: Token, second: Token) -> bool:
     """Whether only noun phrases, commas and conjunctions are between two heads, regardless of the parse."""
+    in_phrases = {index for chunk in caption.chunks for index in range(chunk.start, chunk.end)}
     start = caption.phrase_start(second.index)
-    inside = {index for chunk in caption.chunks for index in range(chunk.start, chunk.end)}
-    between = {caption.lowered[index] for index in range(first.index + 1, start) if index not in inside}
+    between = {caption.lowered[index] for index in range(first.index + 1, start) if index not in in_phrases}
     return between <= {",", "and", "or", "&", "as", "well", "plus"}
 
 
@@ -276,26 +284,26 @@ def _is_with(caption: Caption, holder: Token, thing: Token) -> bool:
     return governor.head in (above.index, above.head) and holder.dep in ("dobj", "pobj")
 
 
-def _symmetric(caption: Caption, one: Token, other: Token) -> bool:
+def _relates_symmetrically(caption: Caption, one: Token, other: Token) -> bool:
     """Whether a symmetric preposition or verb relates `one` to `other`: "a dog next to a cat"."""
     governor = caption.tokens[other.head]
-    if governor.dep == "prep" or governor.pos == "ADP":
-        # "next to": the object depends on "to", this on "next", and this on what is next to it.
-        outer = governor
-        words = [governor.lower]
-        while outer.head != outer.index and caption.tokens[outer.head].pos in ("ADP", "ADV"):
-            outer = caption.tokens[outer.head]
-            words.append(outer.lower)
-        if prepositions().symmetric.isdisjoint([governor.lower, " ".join(reversed(words))]):
-            return False
-        above = caption.tokens[outer.head]
-        holder = above
-        while holder.dep == "pobj":  # "sausage in a bowl with salad": the salad is with the sausage
-            holder = caption.tokens[caption.tokens[holder.head].head]
-        return (
-            one.index in (above.index, holder.index)
-            or (one.dep in ("nsubj", "nsubjpass", "dobj", "attr") and one.head == above.index)
-            or (above.dep in ("acl", "relcl") and above.head == one.index)
-        )
-    of_one_verb = one.dep == "nsubj" and other.dep in ("dobj", "attr") and other.head == one.head
-    return of_one_verb and caption.tokens[one.head].lemma in SYMMETRIC_VERBS
+    if governor.dep != "prep" and governor.pos != "ADP":
+        # "A dog faces a cat".
+        of_one_verb = one.dep == "nsubj" and other.dep in ("dobj", "attr") and other.head == one.head
+        return of_one_verb and caption.tokens[one.head].lemma in SYMMETRIC_VERBS
+    # "next to": the object depends on "to", this on "next", and this on what is next to it.
+    outer = governor
+    words = [governor.lower]
+    while outer.head != outer.index and caption.tokens[outer.head].pos in ("ADP", "ADV"):
+        outer = caption.tokens[outer.head]
+        words.append(outer.lower)
+    if preposition_table().symmetric.isdisjoint([governor.lower, " ".join(reversed(words))]):
+        return False
+    above = caption.tokens[outer.head]
+    holder = above
+    while holder.dep == "pobj":  # "sausage in a bowl with salad": the salad is with the sausage
+        holder = caption.tokens[caption.tokens[holder.head].head]
+    is_direct = one.index in (above.index, holder.index)  # "a dog next to a cat"
+    is_by_verb = one.dep in ("nsubj", "nsubjpass", "dobj", "attr") and one.head == above.index  # "a dog sits next to …"
+    is_by_clause = above.dep in ("acl", "relcl") and above.head == one.index  # "a dog sitting next to a cat"
+    return is_direct or is_by_verb or is_by_clause

@@ -14,11 +14,17 @@ from typing import NamedTuple
 from ..caption import Caption, Token, cached
 from ..edits import Edit
 from ..kinds import KINDS
-from ..language.hypernymy import first_senses
-from ..language.semantic_classes import GROUPS, attributes, gender, head, persons_may_be_same, prepositions
-from ..language.wordnet import WordNet
+from ..language.semantic_classes import (
+    GROUPS,
+    attribute_table,
+    gender,
+    head_word,
+    persons_may_be_same,
+    preposition_table,
+)
+from ..language.wordnet import WordNet, senses_of_entry
 from ..slots.nouns import Slot, numeral_value
-from ..slots.verbs import preposition_uses
+from ..slots.verbs import governor_of, preposition_uses
 
 # Dependents that only describe what they depend on: a caption still says what is left when they are left out.
 OPTIONAL = {"amod", "advmod", "npadvmod", "prep", "acl", "relcl", "advcl", "cc", "conj", "punct", "det"}
@@ -71,7 +77,7 @@ def leaves_open(kind: str, old: str, new: str) -> bool:
             return True
         return is_kind_of(kind, new, old) or _noun_may_be_below(old, new) or _noun_may_be_below(new, old)
     if kind == "attribute":
-        dimensions = attributes().dimensions
+        dimensions = attribute_table().dimensions
         of_old = dimensions.get(old, set())
         of_new = dimensions.get(new, set())
         are_of_other_dimensions = bool(of_old and of_new and of_old.isdisjoint(of_new))
@@ -79,13 +85,14 @@ def leaves_open(kind: str, old: str, new: str) -> bool:
     if kind == "verb":
         return _verb_may_be_below(old, new) or _verb_may_be_below(new, old)
     if kind == "preposition":
-        return not prepositions().exclude(old, new)
+        return not preposition_table().are_exclusive(old, new)
     return kind == "numeral" and numeral_value(new) == 1
 
 
 def _noun_may_be_below(narrow: str, wide: str) -> bool:
     """Whether a noun in its first sense is below the other in any sense, or has it as its head."""
-    return _is_below_any(first_senses(narrow, "n"), WordNet.load().senses(wide, "n")) or head(narrow) == wide
+    first_sense = senses_of_entry(narrow, "n")[:1]
+    return _is_below_any(first_sense, WordNet.load().senses(wide, "n")) or head_word(narrow) == wide
 
 
 def _verb_may_be_below(narrow: str, wide: str) -> bool:
@@ -109,10 +116,10 @@ def content_words(tokens: Sequence[Token]) -> set[ContentWord]:
     }
 
 
-def replaces(caption: Caption, text: Caption, span: ChangedSpan) -> bool:
-    """Whether a word of a span is replaced by another of its part of speech that it excludes.
+def span_excludes_word(caption: Caption, text: Caption, span: ChangedSpan) -> bool:
+    """Whether a changed span replaces a word by another of its part of speech that cannot be true beside it.
 
-    "Eating" by "looking at"; not "a pizza" by "some hot food".
+    "Eating" by "looking at"; not "a pizza" by "some hot food". span: tokens of the caption, and of the text.
     """
     # A word that stands elsewhere in the other text as well has only moved.
     of_caption = content_words(caption.tokens)
@@ -130,8 +137,11 @@ def _is_excluded_by_all(word: ContentWord, others: set[ContentWord]) -> bool:
     return not any(leaves_open(word.kind, word.lemma, other.lemma) for other in others if other.kind == word.kind)
 
 
-def follows(caption: Caption, text: Caption, span: ChangedSpan) -> bool:
-    """Whether one word of the caption gives way to a synonym or hypernym, or words are left out that only describe."""
+def span_follows(caption: Caption, text: Caption, span: ChangedSpan) -> bool:
+    """Whether what a text has in a changed span follows from what its caption has there.
+
+    That is so if one word gives way to a synonym or hypernym, or words are left out that only describe.
+    """
     if span.new_start == span.new_end:
         return all(
             span.start <= token.head < span.end or token.dep in OPTIONAL
@@ -145,17 +155,17 @@ def follows(caption: Caption, text: Caption, span: ChangedSpan) -> bool:
     return kind is not None and kind == KIND_OF_POS.get(new.pos) and is_kind_of(kind, old.lemma, new.lemma)
 
 
-def meaning(caption: Caption) -> list[str]:
+def canonical_meaning(caption: Caption) -> list[str]:
     """The dependency trees of a caption as texts, equal for captions that mean the same.
 
     They have no articles and no punctuation, and do not depend on the order of conjuncts, nor on that of the two sides
     of a symmetric preposition. Equal for "a dog and a cat on a bed" and "a cat and a dog on a bed", for "a red car near
     a bus" and "a bus near a red car"; not for "a red car near a bus" and "a red bus near a car".
     """
-    return sorted(_tree(caption, token) for token in caption.tokens if token.head == token.index)
+    return sorted(_tree_as_text(caption, token) for token in caption.tokens if token.head == token.index)
 
 
-def _tree(caption: Caption, token: Token) -> str:
+def _tree_as_text(caption: Caption, token: Token) -> str:
     """A token and what stands below it, as a text: link[the tokens, each with its own dependents](shared dependents).
 
     What follows the last of several conjuncts belongs to all of them. So does what follows the object of a symmetric
@@ -184,7 +194,7 @@ def _tree(caption: Caption, token: Token) -> str:
             if index in left_out or child.dep in ("conj", "cc", "punct") or child.lower in ("a", "an", "the"):
                 continue
             is_shared = index > last and (link != "near" or child.lower in PLACES)
-            (shared if is_shared else own).append(_tree(caption, child))
+            (shared if is_shared else own).append(_tree_as_text(caption, child))
         trees.append(f"{member.lemma}({' '.join(sorted(own))})")
     return f"{link}[{' '.join(sorted(trees))}]({' '.join(sorted(shared))})"
 
@@ -192,17 +202,15 @@ def _tree(caption: Caption, token: Token) -> str:
 def _use_of_nearness(caption: Caption, token: Token) -> Slot | None:
     """The preposition by which a caption says what a thing is near; None if it does not say so."""
     for use in preposition_uses(caption):
-        above = caption.tokens[use.start]
-        # Of "in front of", the words may depend on each other: the thing is what the outermost depends on.
-        while use.start <= above.index < use.end and above.head != above.index:
-            above = caption.tokens[above.head]
-        if _is_near(use.entry) and above.index == token.index and not caption.has(use.noun, "conj"):
+        is_of_thing = governor_of(caption, use).index == token.index
+        if is_of_thing and _is_near(use.entry) and not caption.has_dependent(use.noun, "conj"):
             return use
     return None
 
 
 def _is_near(preposition: str) -> bool:
-    return prepositions().same_relation(preposition, "near")
+    """Whether a preposition says no more than "near" does: "beside", "next to"."""
+    return preposition_table().same_relation(preposition, "near")
 
 
 def may_change_places(caption: Caption, nouns: Sequence[int], edits: Sequence[Edit]) -> bool:

@@ -79,13 +79,16 @@ def is_transition(kind: str) -> bool:
     return kind in KINDS and KINDS[kind].estimate == "transition"
 
 
-def assertions(kind: str, caption: Caption) -> set[Assertion]:
-    """The assertions of a caption by words of a kind: numbers of things ("0" for a bare plural), or attributes."""
+def assertions_of(kind: str, caption: Caption) -> set[Assertion]:
+    """The assertions of a caption by words of a kind: {("dog", "2"), ("tree", "0")}, or {("couch", "red")}.
+
+    The number "0" is that of a bare plural. Mentions without a thing assert nothing.
+    """
     return {(thing, str(value)) for thing, value in KINDS[kind].mentions(caption) if thing}
 
 
 @lru_cache(maxsize=1 << 12)
-def value(kind: str, entry: str) -> str:
+def assertion_value(kind: str, entry: str) -> str:
     """An entry as the value of an assertion: numerals become digits ("a" -> "1", "three" -> "3"), others stay.
 
     "One" is not the 1 of "a": of two dogs, a caption in twelve says "a dog" all the same, but none "one dog".
@@ -173,17 +176,20 @@ class Associations:
             return np.zeros(len(self.log_odds))
         for row in rows:  # sorted, so that sums do not depend on the order of a set
             if not self._known[row]:
-                self._lifts[row] = self._lift(row)
+                self._lifts[row] = self._lift_of_entries(row)
                 self._known[row] = True
         return reproducible.log(self._lifts[rows].sum(axis=0, dtype=np.float64) / len(rows))
 
     def strongest(self, mentioned: Iterable[str], entry: str) -> str | None:
-        """The mentioned word with the highest lift for an entry, after they have been scored; None: none is known."""
+        """The mentioned word that makes an entry likelier than the others do, by its lift; None: no word is known.
+
+        The words have been given to `score` before, which computes their lifts.
+        """
         words = sorted(word for word in mentioned if word in self.words)
         column = self.entries[entry]
         return max(words, key=lambda word: self._lifts[self.words[word], column], default=None)
 
-    def _lift(self, row: int) -> np.ndarray:
+    def _lift_of_entries(self, row: int) -> np.ndarray:
         """p(y | x) / p(y) of a word x and each entry y, smoothed by their semantic classes: shape (entries,)."""
         of_row = slice(self._starts[row], self._starts[row + 1])
         together = np.zeros(len(self._usual))
@@ -254,8 +260,11 @@ class Truth:
 
         agreeing: the number of captions of the image that assert the old value. captions: the number of its captions.
         """
-        bias, odds, others, number = self.calibration[kind]  # in the order of EXPECTED
-        logit = bias + odds * self.log_odds(kind, change) + others * log1p(agreeing) + number * log(captions)
+        # Coefficients in the order of the features in EXPECTED.
+        bias, of_log_odds, of_agreeing, of_captions = self.calibration[kind]
+        logit = bias + of_log_odds * self.log_odds(kind, change)
+        logit += of_agreeing * log1p(agreeing)
+        logit += of_captions * log(captions)
         return round(1 / (1 + exp(-logit)), DIGITS)
 
     def log_odds(self, kind: str, change: Transition) -> float:
@@ -273,49 +282,28 @@ class Truth:
         associations: dict[str, Associations] = {}
         transitions: dict[str, Transitions] = {}
         calibration: dict[str, np.ndarray] = {}
+        # Rows with coefficients are the calibration, one for each kind; the others are counts.
         is_count = pc.is_null(table["coefficients"]).to_numpy()
         fitted = table.filter(~is_count)
-        kinds = DictionaryColumn.of(table["kind"])
-        said = DictionaryColumn.of(table["said"])
-        thing = DictionaryColumn.of(table["of"])
-        entry = DictionaryColumn.of(table["entry"])
+        encoded = {name: table[name].combine_chunks().dictionary_encode() for name in ("kind", "said", "of", "entry")}
+        kind_names = encoded["kind"].dictionary.to_pylist()
+        kind_of_row = encoded["kind"].indices.to_numpy()
         for kind, coefficients in zip(fitted["kind"].to_pylist(), fitted["coefficients"].to_pylist(), strict=True):
             calibration[kind] = read_only(np.array(coefficients))
-            rows = np.flatnonzero((kinds.number == kinds.words.index(kind)) & is_count)
+            rows = np.flatnonzero((kind_of_row == kind_names.index(kind)) & is_count)
             counts = table["count"].to_numpy()[rows]
-            if is_transition(kind):
-                texts = zip(said.take(rows).texts(), thing.take(rows).texts(), entry.take(rows).texts(), strict=True)
-                changes = map(Transition._make, texts)
-                transitions[kind] = Transitions(dict(zip(changes, counts.tolist(), strict=True)))
+            said, thing, entry = (encoded[name].take(rows) for name in ("said", "of", "entry"))
+            if is_transition(kind):  # such as "2", "dog", "3"
+                changes = zip(said.to_pylist(), thing.to_pylist(), entry.to_pylist(), strict=True)
+                of_change = zip(map(Transition._make, changes), counts.tolist(), strict=True)
+                transitions[kind] = Transitions(dict(of_change))
             else:
-                names = lexicon.entries(kind).names
-                associations[kind] = _associations(said.take(rows), entry.take(rows), counts, names)
+                associations[kind] = _associations_from_counts(said, entry, counts, lexicon.entries(kind).names)
         return cls(associations, transitions, calibration, max_p_true)
 
 
-class DictionaryColumn(NamedTuple):
-    """A column of texts: its distinct words, and for each row the number of its word, (rows,)."""
-
-    words: list[str]
-    number: np.ndarray
-
-    @classmethod
-    def of(cls, column: pa.ChunkedArray) -> DictionaryColumn:
-        """The texts of a column, dictionary-encoded or not."""
-        encoded = column.combine_chunks().dictionary_encode()
-        return cls(encoded.dictionary.to_pylist(), encoded.indices.to_numpy())
-
-    def take(self, rows: np.ndarray) -> DictionaryColumn:
-        """Some rows, with the same numbers of words."""
-        return DictionaryColumn(self.words, self.number[rows])
-
-    def texts(self) -> list[str]:
-        """The text of each row."""
-        return [self.words[number] for number in self.number.tolist()]
-
-
-def _associations(
-    said: DictionaryColumn, entry: DictionaryColumn, counts: np.ndarray, entries: Sequence[str]
+def _associations_from_counts(
+    said: pa.DictionaryArray, entry: pa.DictionaryArray, counts: np.ndarray, entries: Sequence[str]
 ) -> Associations:
     """The associations of one kind of word, from its counts; those of words that are not in `entries` are left out.
 
@@ -323,12 +311,14 @@ def _associations(
     """
     # Row and column 0 of `pairs` are those of "", any word and any entry.
     column_of = {name: column for column, name in enumerate(["", *entries])}
-    column = np.array([column_of.get(name, -1) for name in entry.words], int)[entry.number]
+    columns = np.array([column_of.get(name, -1) for name in entry.dictionary.to_pylist()], int)
+    column = columns[entry.indices.to_numpy()]
     is_known = column >= 0
-    number = said.number[is_known]
-    words = sorted({said.words[i] for i in np.unique(number).tolist()} - {""})
+    number = said.indices.to_numpy()[is_known]
+    all_words = said.dictionary.to_pylist()
+    words = sorted({all_words[i] for i in np.unique(number).tolist()} - {""})
     row_of = {word: row for row, word in enumerate(["", *words])}
-    row = np.array([row_of.get(word, -1) for word in said.words], int)[number]
+    row = np.array([row_of.get(word, -1) for word in all_words], int)[number]
     pairs = np.zeros((len(words) + 1, len(entries) + 1), np.int32)  # half the memory of floats: there are millions
     pairs[row, column[is_known]] = counts[is_known]
     return Associations(pairs, words, entries)
@@ -355,10 +345,10 @@ class ImageTruth:
         if not is_transition(kind):
             entry = self.truth.associations[kind].entries.get(row.replacement)
             return None if entry is None else float(self._p_words(kind)[entry])
-        change = _change(kind, row, caption)
+        change = _transition_of_row(kind, row, caption)
         if change is None:
             return None
-        return self.truth.p_transition(kind, change, self._agreeing(kind, change), len(self.captions))
+        return self.truth.p_transition(kind, change, self._captions_with_old_value(kind, change), len(self.captions))
 
     @cached_property
     def likely_nouns(self) -> np.ndarray:
@@ -379,48 +369,58 @@ class ImageTruth:
 
     @cached(IMAGES)
     def _p_words(self, kind: str) -> np.ndarray:
-        """The calibrated probability of each entry of a kind of word: (entries,), read-only."""
+        """The calibrated probability that each entry of a kind of word is true of the image: (entries,), read-only."""
         known = self.truth.associations[kind]
-        bias, odds, score, person, number = self.truth.calibration[kind]  # in the order of EXPECTED
-        logits = odds * known.log_odds + score * self._score(kind) + person * known.is_person
-        same_for_all = bias + number * log(len(self.captions))
+        # A logistic regression; its coefficients are in the order of the features in EXPECTED.
+        bias, of_log_odds, of_evidence, of_person, of_captions = self.truth.calibration[kind]
+        logits = of_log_odds * known.log_odds + of_evidence * self._evidence_for_entries(kind)
+        logits += of_person * known.is_person
+        same_for_all = bias + of_captions * log(len(self.captions))
         return read_only(reproducible.sigmoid(logits + same_for_all).round(DIGITS))
 
     def features(self, row: Row, caption: Caption) -> list[float] | None:
         """The features of the calibration for a candidate (see EXPECTED); None if there is no estimate."""
         kind = row.change
         if is_transition(kind):
-            change = _change(kind, row, caption)
+            change = _transition_of_row(kind, row, caption)
             if change is None:
                 return None
-            agreeing = log1p(self._agreeing(kind, change))
+            agreeing = log1p(self._captions_with_old_value(kind, change))
             return [1.0, self.truth.log_odds(kind, change), agreeing, log(len(self.captions))]
         known = self.truth.associations[kind]
         entry = known.entries[row.replacement]
-        return [1.0, known.log_odds[entry], self._score(kind)[entry], known.is_person[entry], log(len(self.captions))]
+        return [
+            1.0,
+            known.log_odds[entry],
+            self._evidence_for_entries(kind)[entry],
+            known.is_person[entry],
+            log(len(self.captions)),
+        ]
 
     @cached(IMAGES)
-    def _score(self, kind: str) -> np.ndarray:
+    def _evidence_for_entries(self, kind: str) -> np.ndarray:
         """The evidence of all captions for each entry of a kind of word: (entries,), read-only."""
         mentioned = frozenset[str]().union(*map(mentioned_nouns, self.captions))
         return read_only(self.truth.associations[kind].score(mentioned))
 
-    def _agreeing(self, kind: str, change: Transition) -> int:
+    def _captions_with_old_value(self, kind: str, change: Transition) -> int:
         """The number of captions that assert the old value of a thing, including the one to be changed."""
-        return self._assertions(kind)[change.thing, change.old]
+        return self._captions_of_assertions(kind)[change.thing, change.old]
 
     @cached(IMAGES)
-    def _assertions(self, kind: str) -> Counter[Assertion]:
-        """How many captions of the image make each assertion."""
-        return Counter(assertion for caption in self.captions for assertion in assertions(kind, caption))
+    def _captions_of_assertions(self, kind: str) -> Counter[Assertion]:
+        """How many captions of the image make each assertion: {("dog", "2"): 3}."""
+        return Counter(assertion for caption in self.captions for assertion in assertions_of(kind, caption))
 
 
-def _change(kind: str, row: Row, caption: Caption) -> Transition | None:
-    """What value of a thing a candidate changes; None if it adds a value or the thing is mentioned twice.
+def _transition_of_row(kind: str, row: Row, caption: Caption) -> Transition | None:
+    """What value of a thing a candidate changes, such as ("2", "dog", "3"); None if it adds a value or the thing is
+    mentioned twice.
 
     kind: numeral or another kind that is estimated by transitions; the values are numbers or attributes.
     """
+    # The last of the tokens is the noun that is counted or described, see `Row`.
     thing = caption.tokens[row.tokens[-1]].lemma
     if not row.replaced or not is_mentioned_once(kind, thing, caption):
         return None
-    return Transition(old=value(kind, row.replaced), thing=thing, new=value(kind, row.replacement))
+    return Transition(old=assertion_value(kind, row.replaced), thing=thing, new=assertion_value(kind, row.replacement))

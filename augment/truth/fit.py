@@ -24,9 +24,9 @@ from ...schemas.fields import table_of
 from ..candidates import Batch, Limits
 from ..caption import Caption, by_image, cached, from_parses
 from ..evidence import batches, gather_evidence
-from ..generate import fill
+from ..generate import add_accepted_rows
 from ..kinds import KINDS
-from ..language.semantic_classes import head
+from ..language.semantic_classes import head_word
 from ..language.wordnet import WordNet
 from ..lexicon.lexicon import Lexicon
 from ..mentions import mentioned_nouns, mentioned_verbs
@@ -39,10 +39,10 @@ from .estimates import (
     Assertion,
     Transition,
     Truth,
-    assertions,
+    assertion_value,
+    assertions_of,
     is_same_thing,
     is_transition,
-    value,
     values_of,
 )
 
@@ -62,25 +62,25 @@ KEPT = 12  # rows of one caption and kind of word that are labelled, at most
 Spread = Callable[[Callable[..., "pa.Table"], Sequence[Sequence["pa.Table"]]], "Sequence[pa.Table]"]
 
 
-def estimate(parses: pa.Table, spread: Spread) -> pa.Table:
+def estimate_truth(parses: pa.Table, spread: Spread) -> pa.Table:
     """The `truth` table for the parses of some images (negcap.schemas.captions), empty if no image has two captions.
 
     The calibration is fitted on the first IMAGES of them; kinds without candidates have no estimate. `spread(function,
-    calls)` runs `tally` and `label` for each fold, with the lexicon as their last argument.
+    calls)` runs `count_fold` and `label_candidates` for each fold, with the lexicon as their last argument.
     """
     parses = with_siblings(parses)
     images = parses["image_id"].unique()
-    folds = by_fold(parses, images)
-    counts = add(spread(tally, [[part] for part in folds]))
-    fitted_on = by_fold(parses, images[:IMAGES])
-    labelled = spread(label, [[fitted_on[number], total(counts, number)] for number in range(FOLDS)])
-    return calibrated(counts, labelled)
+    folds = split_by_fold(parses, images)
+    counts = join_folds(spread(count_fold, [[part] for part in folds]))
+    fitted_on = split_by_fold(parses, images[:IMAGES])
+    labelled = spread(label_candidates, [[fitted_on[number], sum_folds(counts, number)] for number in range(FOLDS)])
+    return calibrated_table(counts, labelled)
 
 
-def extend(truth: pa.Table, parses: pa.Table, spread: Spread) -> pa.Table:
+def extend_truth(truth: pa.Table, parses: pa.Table, spread: Spread) -> pa.Table:
     """A `truth` table with the counts of some more images; the calibration stays as it is.
 
-    `parses` and `spread`: as for `estimate`.
+    `parses` and `spread`: as for `estimate_truth`.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -91,9 +91,9 @@ def extend(truth: pa.Table, parses: pa.Table, spread: Spread) -> pa.Table:
     is_count = pc.is_null(truth["coefficients"])
     fitted = truth.filter(pc.invert(is_count))
     known = pa.table(truth.filter(is_count).select([*KEYS, "count"]).columns, [*KEYS, PAIRS])
-    folds = spread(tally, [[part] for part in by_fold(parses, parses["image_id"].unique())])
+    folds = spread(count_fold, [[part] for part in split_by_fold(parses, parses["image_id"].unique())])
     coefficients = dict(zip(fitted["kind"].to_pylist(), fitted["coefficients"].to_pylist(), strict=True))
-    return _with_coefficients(total(add([pa.concat_tables([known, *folds])])), coefficients)
+    return _with_coefficients(sum_folds(join_folds([pa.concat_tables([known, *folds])])), coefficients)
 
 
 def with_siblings(table: pa.Table) -> pa.Table:
@@ -102,18 +102,18 @@ def with_siblings(table: pa.Table) -> pa.Table:
     return table.filter(captions[image] > 1)
 
 
-def by_fold(table: pa.Table, images: pa.Array) -> list[pa.Table]:
+def split_by_fold(table: pa.Table, images: pa.Array) -> list[pa.Table]:
     """The captions of these images, one table per fold."""
     import pyarrow.compute as pc
 
     image = pc.index_in(table["image_id"], images).fill_null(-1).to_numpy()
-    folds = np.array([*map(fold, images.to_pylist()), -1])[image]
+    folds = np.array([*map(fold_of_image, images.to_pylist()), -1])[image]
     return [table.filter(folds == number) for number in range(FOLDS)]
 
 
-def tally(parses: pa.Table, lexicon: Lexicon) -> pa.Table:
+def count_fold(parses: pa.Table, lexicon: Lexicon) -> pa.Table:
     """A table of counts of the images in `parses`."""
-    return count(by_image(from_parses(parses)), EntailedEntries(lexicon))
+    return count_entailments(by_image(from_parses(parses)), EntailedEntries(lexicon))
 
 
 class EntailedEntries:
@@ -129,14 +129,14 @@ class EntailedEntries:
         self.lexicon = lexicon
         self._is: defaultdict[int, list[int]] = defaultdict(list)
         for number, entry in enumerate(lexicon.nouns.names):
-            for synset in _hypernyms(entry)[:1]:
+            for synset in _first_sense_and_above(entry)[:1]:
                 self._is[synset].append(number)
 
     def __call__(self, kind: str, caption: Caption) -> np.ndarray:
         """Entry numbers: of kind "noun", those that its nouns entail, ascending; of "verb", those it mentions."""
         if kind == "noun":
             return np.array(sorted(frozenset[int]().union(*map(self.of_noun, mentioned_nouns(caption)))), int)
-        known = self.lexicon.verbs.number
+        known = self.lexicon.entries("verb").number
         return np.array([known[verb] for verb in mentioned_verbs(caption) if verb in known], int)
 
     @cached(NOUNS)
@@ -144,17 +144,17 @@ class EntailedEntries:
         """The numbers of the nouns that a noun entails: itself, its synonyms, and what lies above them."""
         number = self.lexicon.nouns.number.get(noun)
         named = [] if number is None else [number]
-        return frozenset(named).union(*(self._is.get(synset, ()) for synset in _hypernyms(noun)))
+        return frozenset(named).union(*(self._is.get(synset, ()) for synset in _first_sense_and_above(noun)))
 
 
-def _hypernyms(noun: str) -> list[int]:
+def _first_sense_and_above(noun: str) -> list[int]:
     """The first sense of a noun, or of its head, followed by all its hypernyms; empty for an unknown noun."""
     wordnet = WordNet.load()
-    first = (wordnet.senses(noun, "n") or wordnet.senses(head(noun), "n"))[:1]
+    first = (wordnet.senses(noun, "n") or wordnet.senses(head_word(noun), "n"))[:1]
     return [*first, *sorted(above for synset in first for above in wordnet.closure(synset) if above != synset)]
 
 
-def fold(image_id: str) -> int:
+def fold_of_image(image_id: str) -> int:
     """The fold of an image, from 0 to FOLDS - 1."""
     return record_rng(0, "truth fold", image_id).randrange(FOLDS)
 
@@ -180,8 +180,8 @@ def count_pairs(images: Iterable[Sequence[WordsOfCaption]], words: int, entries:
     pairs = np.zeros((1 + words, 1 + entries))
     for captions in images:
         others = len(captions) - 1
-        mentions = _incidence([caption.words for caption in captions])
-        entailments = _incidence([caption.entries for caption in captions])
+        mentions = _mark_ids([caption.words for caption in captions])
+        entailments = _mark_ids([caption.entries for caption in captions])
         word = mentions.ids
         entry = entailments.ids
         word_captions = mentions.has.sum(axis=0)
@@ -202,7 +202,7 @@ class Incidence(NamedTuple):
     has: np.ndarray
 
 
-def _incidence(ids: Sequence[np.ndarray]) -> Incidence:
+def _mark_ids(ids: Sequence[np.ndarray]) -> Incidence:
     """Which of the captions has which id; ids: those of each caption."""
     distinct, number = np.unique(np.concatenate(ids), return_inverse=True)
     has = np.zeros((len(ids), len(distinct)))
@@ -212,32 +212,39 @@ def _incidence(ids: Sequence[np.ndarray]) -> Incidence:
 
 
 def count_transitions(images: Iterable[Sequence[set[Assertion]]]) -> dict[Transition, int]:
-    """Count the transitions in images; each image is a list of the assertions of its captions."""
+    """Count the transitions in images; each image is a list of the assertions of its captions.
+
+    Of two captions that say "two dogs" and one that says "three dogs", both ordered pairs with the third count for the
+    transition from 2 to 3.
+    """
     counts: defaultdict[Transition, int] = defaultdict(int)
     for captions in images:
-        values_of_thing: dict[str, dict[int, set[str]]] = {}  # the values that each caption, by number, gives a noun
+        # By noun and number of the caption, the values that the caption gives it: {"dog": {0: {"2"}, 2: {"3"}}}.
+        values_of_noun: dict[str, dict[int, set[str]]] = {}
         for number, of_caption in enumerate(captions):
             for thing, asserted in of_caption:
-                values_of_thing.setdefault(thing, {}).setdefault(number, set()).add(asserted)
-        for thing, given in values_of_thing.items():
-            news = _joined_values([values_of_thing[other] for other in values_of_thing if is_same_thing(thing, other)])
-            captions_with = Counter(new for of_caption in news.values() for new in of_caption)
-            other_captions = len(captions) - 1
+                values_of_noun.setdefault(thing, {}).setdefault(number, set()).add(asserted)
+        other_captions = len(captions) - 1
+        for thing, given in values_of_noun.items():
+            # What captions say of the thing, by whatever noun, and how many captions say each value.
+            nouns = [values_of_noun[other] for other in values_of_noun if is_same_thing(thing, other)]
+            values_of_caption = _joined_values(nouns)
+            captions_with = Counter(new for values in values_of_caption.values() for new in values)
             for number, olds in given.items():
                 for old in olds:
                     counts[Transition(old=old, thing=thing, new="")] += other_captions
                     for new, with_new in captions_with.items():
                         # A caption is no witness of a second value that it gives itself.
-                        others = with_new - (new in news[number])
+                        others = with_new - (new in values_of_caption[number])
                         if others:
                             counts[Transition(old=old, thing=thing, new=new)] += others
     return counts
 
 
 def _joined_values(nouns: Sequence[Mapping[int, set[str]]]) -> Mapping[int, set[str]]:
-    """The values that captions give any of the nouns for one thing, by the number of the caption.
+    """The values that captions give a thing, for which they have several nouns: {0: {"2"}, 1: {"2"}}.
 
-    nouns: those that captions give each noun.
+    nouns: for each noun, the values that captions give it, by the number of the caption.
     """
     if len(nouns) == 1:
         return nouns[0]
@@ -245,7 +252,7 @@ def _joined_values(nouns: Sequence[Mapping[int, set[str]]]) -> Mapping[int, set[
     return {number: set[str]().union(*(of_noun.get(number, ()) for of_noun in nouns)) for number in numbers}
 
 
-def count(images: Sequence[Sequence[Caption]], entailed: EntailedEntries) -> pa.Table:
+def count_entailments(images: Sequence[Sequence[Caption]], entailed: EntailedEntries) -> pa.Table:
     """A table of counts of caption pairs in some images, each a list of its captions."""
     import pyarrow as pa
 
@@ -278,7 +285,7 @@ def count(images: Sequence[Sequence[Caption]], entailed: EntailedEntries) -> pa.
             )
         )
     for kind in filter(is_transition, KINDS):  # by the assertion of the first and the value that the second gives
-        counts = count_transitions([assertions(kind, caption) for caption in captions] for captions in images)
+        counts = count_transitions([assertions_of(kind, caption) for caption in captions] for captions in images)
         tables.append(
             _counts_table(
                 kind,
@@ -299,7 +306,7 @@ def _counts_table(kind: str, *, said: pa.Array, thing: pa.Array, entry: pa.Array
     return pa.table([kinds, said, thing, entry, pairs.cast(pa.int64())], [*KEYS, PAIRS])
 
 
-def add(folds: Sequence[pa.Table]) -> pa.Table:
+def join_folds(folds: Sequence[pa.Table]) -> pa.Table:
     """Join the counts of the folds, sorted, with one column of pairs per fold; counts of rare words are dropped.
 
     A key is what is counted: the words of one row in the columns KEYS. Each key is numbered first, its columns in the
@@ -342,24 +349,20 @@ def add(folds: Sequence[pa.Table]) -> pa.Table:
     return pa.table([*texts, *(pa.array(of_fold[kept]) for of_fold in pairs)], [*KEYS, *names])
 
 
-def _total(counts: pa.Table) -> pa.ChunkedArray:
-    """The pairs of each row, summed over the columns of all folds."""
+def sum_folds(counts: pa.Table, left_out: int | None = None) -> pa.Table:
+    """The counts of all folds, or of all except fold `left_out`, added: columns KEYS and `pairs`.
+
+    counts: as of `join_folds`, a column of pairs for each fold.
+    """
     import pyarrow.compute as pc
 
-    return reduce(pc.add, counts.drop_columns(list(KEYS)).columns)
-
-
-def total(counts: pa.Table, left_out: int | None = None) -> pa.Table:
-    """The sum of the counts of all folds, or of all except fold `left_out`; columns KEYS and `pairs`."""
-    import pyarrow.compute as pc
-
-    pairs = _total(counts)
+    pairs = reduce(pc.add, counts.drop_columns(list(KEYS)).columns)
     if left_out is not None:
         pairs = pc.subtract(pairs, counts[f"{PAIRS}_{left_out}"])
     return counts.select(KEYS).append_column(PAIRS, pairs).filter(pc.greater(pairs, 0))
 
 
-def label(parses: pa.Table, counts: pa.Table, lexicon: Lexicon) -> pa.Table:
+def label_candidates(parses: pa.Table, counts: pa.Table, lexicon: Lexicon) -> pa.Table:
     """Make candidates for captions of some images, and label them by a caption that is held out.
 
     Args:
@@ -376,26 +379,26 @@ def label(parses: pa.Table, counts: pa.Table, lexicon: Lexicon) -> pa.Table:
     # The features do not depend on the coefficients.
     known = Truth.from_table(_with_coefficients(counts, EXPECTED), lexicon)
     entailed = EntailedEntries(lexicon)
-    rows = []
+    labelled = []
     for images in batches(by_image(from_parses(parses))):
-        held = [_held_out(captions) for captions in images]
-        evidence = gather_evidence([image.shown for image in held], lexicon.cloze, only_first=True)
+        divided = [_hold_out_caption(captions) for captions in images]
+        evidence = gather_evidence([image.shown for image in divided], lexicon.cloze, only_first=True)
         replacers = replacing(*TRUTH_KINDS)
         batch = propose_batch(replacers.values(), evidence, lexicon, Limits())
-        estimates = [known.of_image(image.shown) for image in held]
-        proposed = {kind: _proposed(replacers[kind], batch) for kind in TRUTH_KINDS}
-        for number, image in enumerate(held):
+        proposed = {kind: _propose_rows(replacers[kind], batch) for kind in TRUTH_KINDS}
+        for number, image in enumerate(divided):
+            estimates = known.of_image(image.shown)
+            caption = image.shown[0]
             for kind in TRUTH_KINDS:
                 for row in proposed[kind][number]:
-                    features = estimates[number].features(row, image.shown[0])
-                    true = is_true(row, image.shown[0], image.held_out, entailed)
+                    features = estimates.features(row, caption)
                     if features is not None:
-                        rows.append((kind, features, true))
+                        labelled.append((kind, features, is_true(row, caption, image.held_out, entailed)))
     columns = {"kind": pa.string(), "features": pa.list_(pa.float64()), "true": pa.bool_()}
-    return table_of(rows, pa.schema(columns))
+    return table_of(labelled, pa.schema(columns))
 
 
-def calibrated(counts: pa.Table, labelled: Sequence[pa.Table]) -> pa.Table:
+def calibrated_table(counts: pa.Table, labelled: Sequence[pa.Table]) -> pa.Table:
     """The `truth` table from all counts, with the calibration fitted on labelled candidates."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -406,8 +409,10 @@ def calibrated(counts: pa.Table, labelled: Sequence[pa.Table]) -> pa.Table:
         labels = candidates.filter(pc.equal(candidates["kind"], kind))
         if len(labels):
             features = np.array(labels["features"].to_pylist())
-            fitted[kind] = fit(features, np.array(labels["true"].to_pylist()), np.array(EXPECTED[kind])).round(6)
-    counted = total(counts)
+            fitted[kind] = fit_coefficients(
+                features, np.array(labels["true"].to_pylist()), np.array(EXPECTED[kind])
+            ).round(6)
+    counted = sum_folds(counts)
     return _with_coefficients(counted.filter(pc.is_in(counted["kind"], pa.array(fitted, pa.string()))), fitted)
 
 
@@ -429,9 +434,9 @@ def _with_coefficients(counts: pa.Table, coefficients: Mapping[str, Iterable[flo
         [{"kind": kind, **nothing, "coefficients": list(of_kind)} for kind, of_kind in sorted(coefficients.items())],
         schema=TRUTH,
     )
-    no_coefficients = pa.nulls(len(counts), TRUTH.field("coefficients").type)
-    column_of = {**dict(zip([*KEYS, "count"], counts.columns, strict=True)), "coefficients": no_coefficients}
-    counted = pa.Table.from_arrays([column_of[field.name].cast(field.type) for field in TRUTH], schema=TRUTH)
+    columns = dict(zip([*KEYS, "count"], counts.columns, strict=True))
+    columns["coefficients"] = pa.nulls(len(counts), TRUTH.field("coefficients").type)
+    counted = pa.Table.from_arrays([columns[field.name].cast(field.type) for field in TRUTH], schema=TRUTH)
     return pa.concat_tables([fitted, counted]).combine_chunks()
 
 
@@ -442,7 +447,7 @@ class HeldOutCaption(NamedTuple):
     held_out: Caption
 
 
-def _held_out(captions: Sequence[Caption]) -> HeldOutCaption:
+def _hold_out_caption(captions: Sequence[Caption]) -> HeldOutCaption:
     """A random number of the captions of an image, in random order, and one more that is held out.
 
     captions: all of the image, at least two; at least one is shown.
@@ -453,11 +458,11 @@ def _held_out(captions: Sequence[Caption]) -> HeldOutCaption:
     return HeldOutCaption(shown=tuple(order[:number]), held_out=order[number])
 
 
-def _proposed(replacer: ReplacingOperator, batch: Batch) -> list[list[Row]]:
+def _propose_rows(replacer: ReplacingOperator, batch: Batch) -> list[list[Row]]:
     """For each caption of a batch, at most KEPT rows that its captions do not reject, sampled as for negatives."""
     results = [OperatorResult([], []) for _ in batch.evidence]
     wanted = dict.fromkeys(range(len(results)), KEPT)
-    fill(results, wanted, replacer.rows(batch, 0), replacer, batch, read=False)
+    add_accepted_rows(results, wanted, replacer.rows(batch, 0), replacer, batch, read=False)
     return [result.accepted for result in results]
 
 
@@ -471,10 +476,10 @@ def is_true(row: Row, caption: Caption, other: Caption, entailed: EntailedEntrie
     if kind in WORDS:
         return entailed.lexicon.entries(kind).number[row.replacement] in entailed(kind, other)
     thing = caption.tokens[row.tokens[-1]].lemma  # the last of these tokens is the noun that is counted or described
-    return value(kind, row.replacement) in values_of(thing, assertions(kind, other))
+    return assertion_value(kind, row.replacement) in values_of(thing, assertions_of(kind, other))
 
 
-def fit(features: np.ndarray, labels: np.ndarray, mean: np.ndarray) -> np.ndarray:
+def fit_coefficients(features: np.ndarray, labels: np.ndarray, mean: np.ndarray) -> np.ndarray:
     """The maximum a posteriori coefficients, shape (d,), for features (n, d) and labels (n,), by Newton's method.
 
     The prior is normal with the given mean, shape (d,), and variance 1.

@@ -143,10 +143,10 @@ def _options(operators: str | Sequence[str] | None, settings: Mapping[str, Setti
 
 def operator_names(operators: str | Sequence[str]) -> tuple[str, ...]:
     """The operators of a preset, or the operators named. Raises ValueError for an unknown name."""
-    from ...augment.operators import LISTED, OPERATORS, PRESETS, operator
+    from ...augment.operators import LISTED, OPERATORS, PRESETS, operator_named
 
     if not isinstance(operators, str):
-        return tuple(name for name in operators if operator(name))
+        return tuple(name for name in operators if operator_named(name))
     if operators in PRESETS:
         return PRESETS[operators]
     if operators in OPERATORS:

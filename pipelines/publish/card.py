@@ -17,7 +17,7 @@ from typing import NamedTuple
 import pandas as pd
 from jinja2 import Environment, StrictUndefined
 
-from ...augment.operators import PRESETS, UNCHECKED, does
+from ...augment.operators import PRESETS, UNCHECKED, operator_summary
 from ..quality.accuracy import as_cue
 from ..quality.bias.baselines import TextPair
 from .gate import LEAST_PAIRS, GateVerdict, Leak
@@ -220,8 +220,8 @@ def card(facts: Facts) -> str:
         undefined=StrictUndefined,
         keep_trailing_newline=True,
     )
-    filters = {"plain": plain, "code": code, "meaning": meaning, "yaml": yaml, "as_cue": as_cue, "does": does}
-    environment.filters |= filters
+    filters = {"plain": plain, "code": code, "meaning": meaning, "yaml": yaml, "as_cue": as_cue}
+    environment.filters |= filters | {"does": operator_summary}
     template = environment.from_string(files(__package__).joinpath("card.md.jinja").read_text(encoding="utf-8"))
     publication = facts.publication
     records: dict[tuple[Column, ...], RecordSet] = {}

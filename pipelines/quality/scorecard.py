@@ -12,7 +12,7 @@ import pandas as pd
 import pyarrow as pa
 
 from ...augment.plausibility import WORD
-from ...augment.recovery import faults
+from ...augment.recovery import count_faults
 from ..engine.tables import read_table
 from ..report.tables import text_table
 from .accuracy import Accuracy, accuracy
@@ -94,7 +94,7 @@ def _scorecard(name: str, rows: pd.DataFrame, corpus: Sequence[CorpusText]) -> S
         "pairs": len(rows),
         "images": images,
         "same": share(rows["reason"].isin(SAME)),
-        "faulty": share(faults(text) > faults(caption) for text, caption in zip(texts, captions, strict=True)),
+        "faulty": share(count_faults(new) > count_faults(old) for new, old in zip(texts, captions, strict=True)),
         "bag": share(same_words & ~same),
         "true": share(rows["verdict"] == "true"),
         "undecidable": share(rows["verdict"] == "undecidable"),

@@ -14,7 +14,7 @@ from sklearn.linear_model import Ridge
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import KFold, cross_val_predict
 
-from ...augment.language.concreteness import Concreteness, features, read_norms
+from ...augment.language.concreteness import Concreteness, concreteness_features, read_norms
 from ...augment.language.parse import parse
 from ...augment.language.wordnet import WordNet
 from ..readers import ReadOptions, detect, read
@@ -66,7 +66,7 @@ def fit(norms: dict[str, float], held_out: Iterable[str]) -> RidgeFit:
     tag_counts: list[int] = []
     for word in sorted(norms):
         tag_count = 0 if word in excluded else sum(wordnet.tag_counts(word, "n"))
-        row = features(word) if tag_count else None
+        row = concreteness_features(word) if tag_count else None
         if row:
             words.append(word)
             rows.append(row)
@@ -111,7 +111,7 @@ def build(scores: Path, captions: Iterable[str], output: Path) -> None:
     norms = read_norms(scores)
     records = (record for source in captions for record in read(source, detect(source), ReadOptions.of({})))
     texts = [record.text for record in records if isinstance(record, Record)]
-    heads = [lemma for lemma in head_lemmas(texts) if lemma in norms and features(lemma)]
+    heads = [lemma for lemma in head_lemmas(texts) if lemma in norms and concreteness_features(lemma)]
     weights, intercept, penalty = fit(norms, heads)
     model = Concreteness(weights=weights, intercept=intercept)
     held_out_auc = auc({lemma: float(model.score(lemma) or 0.0) for lemma in heads}, norms)

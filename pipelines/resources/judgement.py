@@ -12,11 +12,11 @@ import torch
 from sklearn.metrics import roc_auc_score
 from torch import Tensor, nn
 
-from ...augment.cloze.file import JUDGEMENT, PARTS, read_arrays, stored
+from ...augment.cloze.file import JUDGEMENT, PARTS, arrays_to_store, read_arrays
 from ...augment.cloze.model import ClozeModel
 from ...augment.language.parse import parse
-from ...augment.plausibility import compare, encode
-from ...augment.raters import CHANGES, FEATURES, Inputs, RaterModel, inputs
+from ...augment.plausibility import compare, encode_captions
+from ...augment.raters import CHANGES, FEATURES, Inputs, RaterModel, rater_inputs
 from ...augment.recovery import recover
 from .cloze.config import JudgementConfig
 from .cloze.network import write_part
@@ -136,7 +136,7 @@ class RaterNetwork(nn.Module):
         """The parameters as they stand in the file of a cloze model, see `negcap.augment.cloze.file`."""
         arrays: dict[str, np.ndarray] = {}
         for name, parameter in self._written().items():
-            arrays |= stored(f"{JUDGEMENT}{name}", parameter.detach().numpy())
+            arrays |= arrays_to_store(f"{JUDGEMENT}{name}", parameter.detach().numpy())
         return arrays
 
     def _written(self) -> dict[str, Tensor]:
@@ -269,9 +269,9 @@ def fit_to(labels: Path, model: Path, output: Path, config: JudgementConfig) -> 
     rated = read_labels(labels)
     captions = parse(rated.captions)
     texts = parse(rated.texts)
-    encodings = encode(captions, loaded)
+    encodings = encode_captions(captions, loaded)
     rows = [recover(caption, text).row for caption, text in zip(captions, texts, strict=True)]
-    given = inputs(captions, encodings, rows, compare(captions, encodings, rows))
+    given = rater_inputs(captions, encodings, rows, compare(captions, encodings, rows))
     is_rated = ~np.isnan(rated.answers).all(axis=1)
     start = None
     if not is_rated.all():

@@ -11,7 +11,7 @@ from functools import partial
 from random import Random
 from typing import NamedTuple
 
-from ...augment.language.grammar import article
+from ...augment.language.grammar import indefinite_article
 from .judge import LEFT, holds
 from .world import HELD_GROUP, KINDS, LIVING, NUMBERS, WORLD, Scene, Thing, progressive, third_person
 
@@ -81,7 +81,7 @@ class Teller(NamedTuple):
             return AgreeingPhrase(f"the {number}{noun}", count > 1)
         if count > 1:
             return AgreeingPhrase(f"{NUMBERS[count - 1]} {noun}", plural=True)
-        return AgreeingPhrase(f"{'one' if rng.random() < 0.04 else article(noun)} {noun}", plural=False)
+        return AgreeingPhrase(f"{'one' if rng.random() < 0.04 else indefinite_article(noun)} {noun}", plural=False)
 
     def _attributes(self, *, colour: bool) -> dict[str, str]:
         """The size, colour and pattern that are said, "" for none: some at random, and as many more as it takes to fit

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple
 
-from ...augment.language.grammar import article
+from ...augment.language.grammar import indefinite_article
 from .world import COLOURS, KINDS, NUMBERS, PATTERNS, RELATIONS, VERBS, WORLD, progressive, third_person
 
 COUNTS = {"a": 1, "an": 1, "the": 0, **{word: number for number, word in enumerate(NUMBERS, 1)}}
@@ -417,13 +417,13 @@ def _corrected(before: str, denied: str, after: str) -> str:
     *words, _ = before.split()
     wrong = denied.split()[-1]
     if words and words[-1] in ("a", "an"):
-        words[-1] = article(wrong)
+        words[-1] = indefinite_article(wrong)
     return " ".join([*words, wrong, after.strip()]).strip()
 
 
 def _indefinite(noun: str) -> str:
     noun = re.sub(r"^(a|an|the) ", "", noun)
-    return noun if noun.split()[-1] in PLURALS else f"{article(noun)} {noun}"
+    return noun if noun.split()[-1] in PLURALS else f"{indefinite_article(noun)} {noun}"
 
 
 def _there_is_one(noun: str) -> str:

@@ -12,7 +12,7 @@ import pyarrow as pa
 from pydantic import Field
 
 from ...augment.data import data_path
-from ...augment.operators import OPERATORS, preset
+from ...augment.operators import OPERATORS, operators_of_preset
 from ...augment.recovery import Judging
 from ...augment.settings import Settings, given_only
 from ...schemas.messages import did_you_mean
@@ -114,7 +114,7 @@ def configure(verb: str, options: Options) -> Any:
     if verb == "negatives" and options.get("preset") is not None:
         if "operators" in values:
             raise ValueError("preset and operators exclude each other: give one of them")
-        values["operators"] = preset(options["preset"])
+        values["operators"] = operators_of_preset(options["preset"])
     if "cloze" in values:
         values["cloze"] = Path(values["cloze"]).absolute()
         load_cloze(values["cloze"])

@@ -42,7 +42,7 @@ def read(parses: pa.Table, config: ComponentsConfig) -> StageResult:
     for kind in ("objects", "attributes", "relations"):
         counts[kind] = sum(len(getattr(graph, kind)) for graph in graphs)
         counts[f"without.{kind}"] = sum(not getattr(graph, kind) for graph in graphs)
-    return StageResult({"components": vocabulary.tabulate(parses, graphs)}, counts)
+    return StageResult({"components": vocabulary.components_table(parses, graphs)}, counts)
 
 
 def _graphs(captions: Sequence[Caption], config: ComponentsConfig) -> list[SceneGraph]:
@@ -51,12 +51,12 @@ def _graphs(captions: Sequence[Caption], config: ComponentsConfig) -> list[Scene
 
 def count_shard(components: pa.Table, config: ComponentsConfig) -> pa.Table:
     """The component counts of a shard, see `counted_by_split`."""
-    return counted_by_split(components, vocabulary.count)
+    return counted_by_split(components, vocabulary.count_components)
 
 
 def add_counts(tables: Sequence[pa.Table], config: ComponentsConfig) -> pa.Table:
     """The sum of the counts of several shards (tables as of `count_shard`)."""
-    return vocabulary.add(tables, TRAIN)
+    return vocabulary.sum_counts(tables, TRAIN)
 
 
 def choose(counts: pa.Table, config: ComponentsConfig) -> StageResult:
@@ -64,7 +64,7 @@ def choose(counts: pa.Table, config: ComponentsConfig) -> StageResult:
     of_splits = of_train_splits(counts)
     counters = of_splits.counters
     min_count = config.min_count or default_min_count(counters["captions"], vocabulary.PAPER_RARE)
-    table = vocabulary.select(
+    table = vocabulary.select_vocabulary(
         of_splits.counts, min_count, Concreteness.load(config.concreteness), config.min_concreteness
     )
     kinds = {f"{entry['values']}s": entry["counts"] for entry in pc.value_counts(table["kind"]).to_pylist()}

@@ -14,8 +14,8 @@ from pydantic import Field, SkipValidation
 from ...augment.caption import from_parses
 from ...augment.kinds import KINDS
 from ...augment.language.concreteness import Concreteness
-from ...augment.lexicon.entries import REFERENCE_CAPTIONS, blend
-from ...augment.lexicon.lexicon import count, default_min_count, select
+from ...augment.lexicon.entries import REFERENCE_CAPTIONS, blend_counts
+from ...augment.lexicon.lexicon import count_captions, default_min_count, select_entries
 from ...augment.lexicon.nearness import count_nouns, nearness_of, reference_weight
 from ...augment.settings import AtLeastOne, Place, Settings
 from ...schemas.captions import LEXICON, TRAIN_SPLITS
@@ -68,7 +68,7 @@ def count_shard(parses: pa.Table, config: LexiconConfig) -> pa.Table:
 
 def _count(parses: pa.Table) -> pa.Table:
     lemmas = table_of(((LEMMA, noun, "", times) for noun, times in count_nouns(parses).items()), LEXICON)
-    return pa.concat_tables([count(from_parses(parses)), lemmas])
+    return pa.concat_tables([count_captions(from_parses(parses)), lemmas])
 
 
 def counted_by_split(table: pa.Table, count: Callable[[pa.Table], pa.Table]) -> pa.Table:
@@ -132,7 +132,7 @@ def choose(counts: pa.Table, config: LexiconConfig) -> StageResult:
         counters["nearness"] = int(1000 * nearness)
     min_count = config.min_count or default_min_count(counters["captions"])
     norms = Concreteness.load(config.concreteness)
-    table = select(uses, min_count, norms, config.min_concreteness, _words(config.attributes))
+    table = select_entries(uses, min_count, norms, config.min_concreteness, _words(config.attributes))
     counters["min_count"] = min_count
     # What is rare in this corpus may be common in photos: the reference adds its words and counts.
     if config.backoff is not None:
@@ -140,7 +140,7 @@ def choose(counts: pa.Table, config: LexiconConfig) -> StageResult:
         relative_weight = reference_weight(nearness)
         # The reference is counted on many captions: its counts are scaled as if it were of REFERENCE_CAPTIONS.
         weight = relative_weight * (REFERENCE_CAPTIONS / captions_counted(config.backoff))
-        table = blend(uses, table, given_table(config.backoff, LEXICON), weight, is_far=relative_weight < 1)
+        table = blend_counts(uses, table, given_table(config.backoff, LEXICON), weight, is_far=relative_weight < 1)
         counters |= {"blended": 1, "reference_captions": round(relative_weight * REFERENCE_CAPTIONS)}
     return StageResult({"lexicon": table}, {**counters, **_entries(table)})
 

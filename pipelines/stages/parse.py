@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...augment.data import data_path
-from ...augment.language.parse import load, parse_table
+from ...augment.language.parse import load_pipeline, parse_table
 from ...augment.settings import Settings, SpacyModel
 from ...schemas.captions import PARSES
 from ..engine.manifest import hash_path
@@ -78,7 +78,7 @@ def _meta(folder: Path) -> Mapping[str, Json] | None:
 
 def free_parser() -> None:
     """Free the loaded pipeline, some 20 MB, which no later stage of a build needs."""
-    load.cache_clear()
+    load_pipeline.cache_clear()
     gc.collect()
 
 

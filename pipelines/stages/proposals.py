@@ -11,7 +11,7 @@ import pyarrow as pa
 from ...augment.caption import Caption, by_image, from_parses
 from ...augment.evidence import batches, gather_evidence
 from ...augment.language.parse import parse
-from ...augment.recovery import FAMILIES_OF, Judging, Verdict, judge
+from ...augment.recovery import FAMILIES_OF, Judging, Verdict, judge_negatives
 from ...augment.rows import Row, RowCollector
 from ...schemas.negatives import JUDGED, NEGATIVES, POSITIVES, REJECTIONS
 from ..engine.stage import Stage, StageResult
@@ -48,7 +48,7 @@ def make(
     evidence_of_each = [
         evidence for images in batches(by_image(captions)) for evidence in gather_evidence(images, entries.cloze, known)
     ]
-    verdicts = judge(evidence_of_each, _parsed(proposed, config.spacy_model), entries, config)
+    verdicts = judge_negatives(evidence_of_each, _parsed(proposed, config.spacy_model), entries, config)
     return _tables(parses, proposed, verdicts)
 
 

@@ -79,9 +79,9 @@ def estimate(table: pa.Table, config: TruthConfig, spread: Spread, lexicon: Whol
 
     # What the reference's captions say together, and the calibration, are of other things if these captions are far.
     if config.backoff is not None and reference_weight(nearness_of(count_nouns(table))) == 1:
-        truth = fit.extend(given_table(config.backoff, TRUTH), table, with_lexicon)
+        truth = fit.extend_truth(given_table(config.backoff, TRUTH), table, with_lexicon)
         return StageResult({"truth": truth}, {"captions": len(table), "blended": 1})
-    return StageResult({"truth": fit.estimate(table, with_lexicon)}, {"captions": len(table)})
+    return StageResult({"truth": fit.estimate_truth(table, with_lexicon)}, {"captions": len(table)})
 
 
 def origin(counts: Mapping[str, int]) -> str:

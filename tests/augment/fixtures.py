@@ -11,12 +11,12 @@ import pyarrow as pa
 
 from negcap.augment.candidates import Batch, Limits
 from negcap.augment.caption import Caption, from_parses
-from negcap.augment.edits import apply
+from negcap.augment.edits import apply_edits
 from negcap.augment.evidence import Evidence, gather_evidence
 from negcap.augment.generate import NegativesConfig, generate_for_evidence
 from negcap.augment.language.concreteness import Concreteness
 from negcap.augment.language.parse import parse, parse_table
-from negcap.augment.lexicon.lexicon import Lexicon, count, select
+from negcap.augment.lexicon.lexicon import Lexicon, count_captions, select_entries
 from negcap.augment.operators import replacing
 from negcap.augment.operators.replacement import propose_batch
 from negcap.augment.rows import OperatorResult
@@ -49,7 +49,7 @@ def sample_parses() -> pa.Table:
 @cache
 def sample_lexicon() -> Lexicon:
     """The lexicon of the sample, of nouns seen three times."""
-    return Lexicon.from_table(select(count(from_parses(sample_parses())), 3, Concreteness.load(), 0.6))
+    return Lexicon.from_table(select_entries(count_captions(from_parses(sample_parses())), 3, Concreteness.load(), 0.6))
 
 
 def in_turn(lexicon: Lexicon) -> Spread:
@@ -92,7 +92,7 @@ def results(name: str, evidence: Evidence, lexicon: Lexicon | None = None, **set
 def proposals(name: str, *texts: str) -> list[tuple[str, str | None]]:
     """All that an operator makes of the first text, the others being its siblings: (negative, reason or None)."""
     made = results(name, first_of(texts), excluded=True)
-    return [(row.text or apply(texts[0], row.edits), row.reason) for rows in made for row in rows]
+    return [(row.text or apply_edits(texts[0], row.edits), row.reason) for rows in made for row in rows]
 
 
 def accepted(name: str, *texts: str) -> set[str]:

@@ -37,7 +37,10 @@ def test_weights_are_the_probabilities_above_the_floor(kind: str) -> None:
     replacer, entries = replacing(kind)[kind], lexicon.entries(kind)
     assert table.slots == list(replacer.slots(evidence, lexicon)) and table.slots
     for number, slot in enumerate(table.slots):
-        form, asked = replacer.form(slot, evidence), [(evidence.encoding, (slot.start, slot.end), slot.contexts)]
+        form, asked = (
+            replacer.required_form(slot, evidence),
+            [(evidence.encoding, (slot.start, slot.end), slot.contexts)],
+        )
         units, vectors = entry_units(lexicon, kind, form), entry_vectors(lexicon, kind, form)
         (likely,) = log_probabilities(asked, entries, units, vectors)
         never, _ = replacer.never_replaces(slot, evidence, lexicon)
@@ -197,7 +200,10 @@ def test_the_ratings_of_a_numeral_do_not_depend_on_what_is_sampled_first() -> No
 def test_nouns_are_in_the_number_of_the_word_that_they_replace() -> None:
     noun = replacing("noun")["noun"]
     (evidence,) = batch_of([captions_of("Two dogs on a couch.")], "noun").evidence
-    assert [noun.form(slot, evidence) for slot in noun.slots(evidence, sample_lexicon())] == [PLURAL_NOUNS, "nn"]
+    assert [noun.required_form(slot, evidence) for slot in noun.slots(evidence, sample_lexicon())] == [
+        PLURAL_NOUNS,
+        "nn",
+    ]
 
 
 def test_an_operator_that_replaces_has_one_kind() -> None:

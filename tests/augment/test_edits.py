@@ -3,20 +3,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from negcap.augment.caption import Casing
-from negcap.augment.edits import Edit, apply, cased, cased_like
+from negcap.augment.edits import Edit, apply_edits, cased, cased_like
 from negcap.augment.language.parse import parse
 
 
 def test_apply() -> None:
-    assert apply("A dog.", [Edit(2, 5, "cat")]) == "A cat."
-    assert apply("A dog.", []) == "A dog."
-    assert apply("A dog and a cat.", [Edit(0, 5, "A cat"), Edit(10, 15, "a dog")]) == "A cat and a dog."
+    assert apply_edits("A dog.", [Edit(2, 5, "cat")]) == "A cat."
+    assert apply_edits("A dog.", []) == "A dog."
+    assert apply_edits("A dog and a cat.", [Edit(0, 5, "A cat"), Edit(10, 15, "a dog")]) == "A cat and a dog."
 
 
 @pytest.mark.parametrize("edits", [[Edit(2, 5, "x"), Edit(4, 6, "y")], [Edit(5, 2, "x")], [Edit(2, 99, "x")]])
 def test_apply_refuses_overlaps_and_bounds(edits: list[Edit]) -> None:
     with pytest.raises(ValueError, match="edits must"):
-        apply("A dog.", edits)
+        apply_edits("A dog.", edits)
 
 
 @given(
@@ -30,7 +30,7 @@ def test_apply_keeps_what_is_not_edited(text: str, spans: list[tuple[int, int, s
             edits.append(Edit(a, b, new))
             position = b
     kept.append(text[position:])
-    changed = apply(text, edits)
+    changed = apply_edits(text, edits)
     assert len(changed) == len(text) + sum(len(new) - (b - a) for a, b, new in edits)
     assert changed.startswith(kept[0]) and changed.endswith(kept[-1])
 

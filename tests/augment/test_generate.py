@@ -14,15 +14,15 @@ from hypothesis import strategies as st
 from negcap.augment.candidates import Batch
 from negcap.augment.caption import MAX_TOKENS, from_parses
 from negcap.augment.checks import CHECKS, steps
-from negcap.augment.edits import Edit, apply
+from negcap.augment.edits import Edit, apply_edits
 from negcap.augment.evidence import Evidence
 from negcap.augment.generate import NegativesConfig, generate_tables, run_operator
 from negcap.augment.language.concreteness import Concreteness
-from negcap.augment.language.grammar import article
+from negcap.augment.language.grammar import indefinite_article
 from negcap.augment.lexicon.lexicon import Lexicon
 from negcap.augment.operators import OPERATORS, PRESETS
 from negcap.augment.operators.operator import ListedRows, ListingOperator, Operator, Source, Traits
-from negcap.augment.rows import OPERATOR_ERROR, TOO_LONG, OperatorResult, Row, concreteness
+from negcap.augment.rows import OPERATOR_ERROR, TOO_LONG, OperatorResult, Row, concreteness_of_change
 from negcap.augment.truth.contradiction import Violation
 from negcap.schemas.fields import check
 from negcap.schemas.negatives import EXCLUDED, NEGATIVES, POSITIVES, REASONS, REJECTIONS
@@ -56,7 +56,7 @@ def test_rows_are_numbered_within_their_quotas_and_made_by_their_edits(rows: tup
         said.setdefault(row["image_id"], set()).add(row["text"].lower())
     for row in rows[0]:
         edits = [Edit(edit["start"], edit["end"], edit["new"]) for edit in row["edits"]]
-        assert apply(row["caption"], edits) == row["text"] != row["caption"]
+        assert apply_edits(row["caption"], edits) == row["text"] != row["caption"]
         assert all(row["caption"][edit["start"] : edit["end"]] == edit["old"] for edit in row["edits"])
         assert row["text"].lower() not in said[row["image_id"]]
         key = (row["caption_id"], row["operator"])
@@ -94,7 +94,9 @@ def test_no_article_goes_wrong(rows: tuple) -> None:
     def wrong(text: str) -> int:
         words = text.split()
         pairs = zip(words, words[1:], strict=False)
-        return sum(w.lower() in ("a", "an") and n[:1].isalnum() and article(n) != w.lower() for w, n in pairs)
+        return sum(
+            w.lower() in ("a", "an") and n[:1].isalnum() and indefinite_article(n) != w.lower() for w, n in pairs
+        )
 
     assert not [row["text"] for row in rows[0] if wrong(row["text"]) > wrong(row["caption"])]
 
@@ -269,7 +271,7 @@ def test_the_fallback_is_used_only_where_nothing_else_passes_the_checks() -> Non
     ],
 )  # fmt: skip
 def test_concreteness_is_that_of_the_noun_inserted(change: str, replacement: str, noun: str | None) -> None:
-    assert concreteness(change, replacement) == (Concreteness.load().score(noun) if noun else None)
+    assert concreteness_of_change(change, replacement) == (Concreteness.load().score(noun) if noun else None)
 
 
 def test_the_steps_are_all_checks_in_order_and_each_is_said_in_a_sentence() -> None:

@@ -14,7 +14,7 @@ from negcap.augment.language.parse import parse
 from negcap.augment.plausibility import (
     Comparison,
     compare,
-    encode,
+    encode_captions,
     entry_units,
     entry_vectors,
     log_probabilities,
@@ -27,7 +27,7 @@ from tests.augment.fixtures import sample_lexicon, sample_parses
 
 
 def compared(text: str, row: Row) -> Comparison:
-    return compare([caption(text)], encode([caption(text)]), [row])[0]
+    return compare([caption(text)], encode_captions([caption(text)]), [row])[0]
 
 
 def caption(text: str) -> Caption:
@@ -88,7 +88,7 @@ def test_text_that_only_moves_is_split_into_the_words_of_the_parser() -> None:
 )
 def test_log_odds_are_the_difference_of_the_log_likelihoods(text: str, exchanges: list[tuple[str, str]]) -> None:
     row = replaced(text, *exchanges)
-    (change,) = read_and_compare([caption(text)], encode([caption(text)]), [row])
+    (change,) = read_and_compare([caption(text)], encode_captions([caption(text)]), [row])
     after = " ".join(words_after(caption(text), row.edits)[0])
     assert change.log_odds == pytest.approx(log_likelihood(after) - log_likelihood(text), abs=1e-4)
     assert change.loss >= 0.0 > change.lowest
@@ -101,7 +101,7 @@ def test_what_is_compared_does_not_depend_on_the_other_negatives() -> None:
     words = (("ball", "hat"), ("cat", "dog"), ("river", "street"))
     rows = [replaced(text, pair) for text, pair in zip(texts, words, strict=True)]
     alone = list(map(compared, texts, rows))
-    assert compare(captions, encode(captions), rows) == alone
+    assert compare(captions, encode_captions(captions), rows) == alone
     assert compare([], [], []) == []
 
 
@@ -117,17 +117,17 @@ def test_numbers_of_one_caption_differ_by_their_own_probabilities_alone() -> Non
         for number in ("Two", "Five", "Three")
     ]
     other = [replaced(text, ("two", number), change="numeral") for number in ("four", "three")]
-    changes = compare([caption(text)] * 5, encode([caption(text)]) * 5, [*several, *other])
+    changes = compare([caption(text)] * 5, encode_captions([caption(text)]) * 5, [*several, *other])
     # The text with the lowest number is read, whichever numbers are asked for.
     assert changes == [compared(text, row) for row in (*several, *other)]
     (own,) = cloze_model().read([words_after(caption(text), several[0].edits)[0]])
     for number, change in zip(("five", "three"), changes[1:3], strict=True):
-        units = np.array([cloze_model().units.of(number), cloze_model().units.of("two")])
+        units = np.array([cloze_model().units.number_of(number), cloze_model().units.number_of("two")])
         likely = scores_at(own, 0, units)
         assert change.log_odds - changes[0].log_odds == pytest.approx(likely[0] - likely[1], abs=1e-4)
         assert change.loss == changes[0].loss
     horse, bear, again = (replaced(text, ("dog", new)) for new in ("horse", "bear", "horse"))
-    found = compare([caption(text)] * 3, encode([caption(text)]) * 3, [horse, bear, again])
+    found = compare([caption(text)] * 3, encode_captions([caption(text)]) * 3, [horse, bear, again])
     assert found == [compared(text, horse), compared(text, bear), found[0]]
 
 
@@ -179,7 +179,7 @@ def test_an_entry_that_the_model_does_not_know_has_its_share_of_the_counts() -> 
     one = caption("A dog on a couch.")
     nouns, units = lexicon.nouns, entry_units(lexicon, "noun", "nn").copy()
     dog = nouns.number["dog"]
-    slots, vectors = [(encode([one])[0], (1, 2), ())], entry_vectors(lexicon, "noun", "nn")
+    slots, vectors = [(encode_captions([one])[0], (1, 2), ())], entry_vectors(lexicon, "noun", "nn")
     (known,) = log_probabilities(slots, nouns, units, vectors)
     units[dog] = -1
     (found,) = log_probabilities(slots, nouns, units, vectors)
@@ -203,7 +203,7 @@ def test_the_probabilities_of_all_units_add_up_to_about_one() -> None:
     every = np.arange(2, len(cloze_model().units.names))
     totals = [
         np.log(np.exp(scores_at(encoding, token, every)).sum())
-        for encoding, one in zip(encode(captions), captions, strict=True)
+        for encoding, one in zip(encode_captions(captions), captions, strict=True)
         for token in range(len(one.tokens) - 1)
     ]
     assert abs(np.mean(totals)) < 0.4

@@ -14,8 +14,8 @@ import pandas as pd
 import pytest
 
 from negcap.augment.language.parse import parse
-from negcap.augment.plausibility import encode
-from negcap.augment.raters import MAX_COMPATIBLE, MAX_UNNATURAL, PREFERRED_UNNATURAL, rate
+from negcap.augment.plausibility import encode_captions
+from negcap.augment.raters import MAX_COMPATIBLE, MAX_UNNATURAL, PREFERRED_UNNATURAL, rate_rows
 from negcap.augment.recovery import recover
 
 RATINGS = Path(__file__).with_name("ratings.tsv")
@@ -35,12 +35,12 @@ def rated() -> Rated:
     ratings = pd.read_csv(RATINGS, sep="\t")
     texts = ratings["caption"].unique().tolist()
     captions = dict(zip(texts, parse(texts), strict=True))
-    encodings = dict(zip(texts, encode(list(captions.values())), strict=True))
+    encodings = dict(zip(texts, encode_captions(list(captions.values())), strict=True))
     rows = [
         recover(captions[text], negative).row
         for text, negative in zip(ratings["caption"], parse(ratings["negative"].tolist()), strict=True)
     ]
-    rate([captions[text] for text in ratings["caption"]], [encodings[text] for text in ratings["caption"]], rows)
+    rate_rows([captions[text] for text in ratings["caption"]], [encodings[text] for text in ratings["caption"]], rows)
     return Rated(
         unnatural=ratings["unnatural"].to_numpy(float),
         compatible=ratings["compatible"].to_numpy(float),

@@ -15,14 +15,14 @@ from negcap.augment.checks import limit_detail, rate_whole
 from negcap.augment.cloze.file import PARTS
 from negcap.augment.cloze.model import ClozeModel
 from negcap.augment.cloze.network import Network
-from negcap.augment.edits import Edit, apply
+from negcap.augment.edits import Edit, apply_edits
 from negcap.augment.evidence import Evidence, gather_evidence
 from negcap.augment.generate import NegativesConfig, generate_tables, run_operator
 from negcap.augment.language.parse import parse
 from negcap.augment.operators import OPERATORS, replacing
 from negcap.augment.operators.operator import ListingOperator, Traits
 from negcap.augment.plausibility import compare
-from negcap.augment.raters import PREFERRED_UNNATURAL, inputs, place_inputs, predict_ratings, rater_model_of
+from negcap.augment.raters import PREFERRED_UNNATURAL, place_inputs, predict_ratings, rater_inputs, rater_model_of
 from negcap.augment.rows import COMPATIBLE, LIKELY_TRUE, UNNATURAL, OperatorResult, Row
 from negcap.schemas.fields import check
 from negcap.schemas.negatives import EXCLUDED
@@ -38,7 +38,7 @@ def evidence() -> Evidence:
 def proposed(new: str, plausibility: float | None = None) -> Row:
     """The row that puts other words in place of the dog."""
     edits = (Edit(2, 5, new),)
-    return Row("noun", edits, (1,), "dog", new, text=apply(TEXT, edits), p_true=0.01, plausibility=plausibility)
+    return Row("noun", edits, (1,), "dog", new, text=apply_edits(TEXT, edits), p_true=0.01, plausibility=plausibility)
 
 
 def test_the_raters_model_is_its_equation() -> None:
@@ -46,15 +46,15 @@ def test_the_raters_model_is_its_equation() -> None:
     rows = [proposed(new) for new in ("cat", "wet dog")]
     given = [own.caption] * 2, [own.encoding] * 2, rows
     comparisons = compare(*given)
-    its = inputs(*given, comparisons)
+    its = rater_inputs(*given, comparisons)
     model = own.encoding.model
     size, mean = len(own.encoding.scores), np.mean(own.encoding.scores)
     first = comparisons[0]
     features = np.log1p(first.loss), first.lowest / 5, first.whole / 5, np.log(size) - 2.25, mean / 2
     assert its.features[0] == pytest.approx((*features, own.encoding.scores[1] / 5), abs=1e-4)
-    assert np.array_equal(its.units[0], model.embedding[model.units.of("cat")])
-    assert np.array_equal(its.units[1], model.embedding[model.units.of("dog")])  # the last word of a phrase
-    old = model.embedding[model.units.of("dog")]
+    assert np.array_equal(its.units[0], model.embedding[model.units.number_of("cat")])
+    assert np.array_equal(its.units[1], model.embedding[model.units.number_of("dog")])  # the last word of a phrase
+    old = model.embedding[model.units.number_of("dog")]
     assert np.array_equal(its.places[0], [*own.encoding.vector(1, 2), *old])
     arrays = {name: model.network.arrays[f"judgement.{name}.weight"].astype(float) for name in PARTS}
     bias, last = (model.network.arrays[f"judgement.{name}.bias"] for name in ("hidden", "output"))

@@ -32,10 +32,10 @@ NEGCAP = [sys.executable, "-m", "negcap"]
 BARE = """
 import json, sys, time
 import spacy
-from negcap.augment.language.parse import SHIPPED, load
+from negcap.augment.language.parse import SHIPPED, load_pipeline
 texts = json.load(open(sys.argv[1]))[int(sys.argv[2])::int(sys.argv[3])]
 began = time.perf_counter()
-nlp = load(None) if sys.argv[4] == "tuned" else spacy.load(SHIPPED)
+nlp = load_pipeline(None) if sys.argv[4] == "tuned" else spacy.load(SHIPPED)
 next(nlp.pipe(["A dog runs."]))
 print(time.perf_counter() - began, flush=True)
 sys.stdin.readline()

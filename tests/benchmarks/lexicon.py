@@ -20,8 +20,8 @@ import pyarrow.compute as pc
 from negcap.augment.caption import Caption, from_parses
 from negcap.augment.data import data_path
 from negcap.augment.language.concreteness import Concreteness
-from negcap.augment.lexicon.entries import Entries, blend
-from negcap.augment.lexicon.lexicon import Lexicon, count, default_min_count, select
+from negcap.augment.lexicon.entries import Entries, blend_counts
+from negcap.augment.lexicon.lexicon import Lexicon, count_captions, default_min_count, select_entries
 from negcap.augment.reproducible import record_rng
 from negcap.augment.slots.nouns import attribute_slots, noun_slots
 from negcap.augment.slots.verbs import preposition_slots, verb_slots
@@ -94,11 +94,11 @@ def main() -> None:
     show("reference", 0, reference, held_out)
     for captions in given.captions:
         part = first_images(counted, captions)
-        counts = count(from_parses(part))
-        own = select(counts, default_min_count(len(part)), Concreteness.load(), 0.6)
+        counts = count_captions(from_parses(part))
+        own = select_entries(counts, default_min_count(len(part)), Concreteness.load(), 0.6)
         show("own", len(part), own, held_out)
         for weight in given.weights:
-            show(f"blend {weight:,}", len(part), blend(counts, own, reference, weight / size), held_out)
+            show(f"blend {weight:,}", len(part), blend_counts(counts, own, reference, weight / size), held_out)
 
 
 if __name__ == "__main__":

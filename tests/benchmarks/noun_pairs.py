@@ -30,7 +30,7 @@ from negcap.augment.candidates import FREE, Limits
 from negcap.augment.caption import Caption, by_image, from_parses
 from negcap.augment.evidence import batches, gather_evidence
 from negcap.augment.language import coreference
-from negcap.augment.language.semantic_classes import head, overlaps
+from negcap.augment.language.semantic_classes import head_word, noun_overlap_table
 from negcap.augment.lexicon.lexicon import Lexicon
 from negcap.augment.operators import replacing
 from negcap.augment.operators.replacement import propose_batch
@@ -96,7 +96,7 @@ def sampled(run: str, images: list[list[Caption]], groups: dict[str, set[str]]) 
             slot, own = table.slots[table.slot[candidate]], evidence[table.caption_of_candidate[candidate]]
             said = {slot.entry} | own.caption_mentions["noun"] | own.specific_sibling_nouns(slot.entry)
             new = names[table.entry[candidate]]
-            pairs = product({*said, *map(head, said)}, {new, head(new)})
+            pairs = product({*said, *map(head_word, said)}, {new, head_word(new)})
             found.update({frozenset(pair) for pair in pairs if pair[1] in groups.get(pair[0], ())})
     return found
 
@@ -107,7 +107,7 @@ def main(*runs: str) -> None:
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
 
-    table = overlaps()
+    table = noun_overlap_table()
     rows = [line.split("\t") for line in PAIRS.read_text("utf-8").splitlines()[1:]]
     raters = {frozenset(row[:2]): row[4] for row in rows if row[4]}
     listed = {frozenset((a, b)) for a, others in table.groups.items() for b in others if not coreference.related(a, b)}

@@ -21,7 +21,7 @@ from negcap.augment.candidates import Limits
 from negcap.augment.caption import Caption, by_image, from_parses
 from negcap.augment.data import data_path
 from negcap.augment.evidence import gather_evidence
-from negcap.augment.generate import fill
+from negcap.augment.generate import add_accepted_rows
 from negcap.augment.lexicon.lexicon import Lexicon
 from negcap.augment.operators import replacing
 from negcap.augment.operators.replacement import propose_batch
@@ -50,7 +50,7 @@ def labelled(
     for kind, replacer in replacers.items():
         proposed = [OperatorResult([], []) for _ in evidence]
         wanted = dict.fromkeys(range(len(evidence)), KEPT)
-        fill(proposed, wanted, replacer.rows(batch, 0), replacer, batch, read=False)
+        add_accepted_rows(proposed, wanted, replacer.rows(batch, 0), replacer, batch, read=False)
         for result, captions in zip(proposed, mixed, strict=True):
             first, hidden = captions[0], captions[shown:]
             image = truth.of_image(captions[:shown])

@@ -27,7 +27,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from negcap.augment.edits import Edit, apply
+from negcap.augment.edits import Edit, apply_edits
 from negcap.pipelines.resources.judgement import COLUMNS
 
 READINGS = Path(__file__).with_name("readings.parquet")
@@ -46,7 +46,7 @@ def main(data: Path, *, fitted: bool) -> None:
         caption = captions(row["file"])[row["line"]]
         edits = [Edit(its["start"], its["end"], its["new"]) for its in row["edits"]]
         said = row["shown"], round(row["weight"], 3), int(row["odd"]), "" if row["refused"] else int(row["both"])
-        out.writerow([caption, apply(caption, edits), *said])
+        out.writerow([caption, apply_edits(caption, edits), *said])
 
 
 if __name__ == "__main__":

@@ -29,8 +29,15 @@ from negcap.augment.language.wordnet import WordNet
 from negcap.augment.lexicon.lexicon import Lexicon
 from negcap.augment.mentions import VERB_TAGS, mentioned_nouns, mentioned_verbs
 from negcap.augment.slots.nouns import attribute_slots, numeral_slots, numeral_value
-from negcap.augment.slots.verbs import preposition_slots, subject
-from negcap.augment.truth.estimates import MAX_P_TRUE, Truth, assertions, is_mentioned_once, value, values_of
+from negcap.augment.slots.verbs import preposition_slots, subject_of
+from negcap.augment.truth.estimates import (
+    MAX_P_TRUE,
+    Truth,
+    assertion_value,
+    assertions_of,
+    is_mentioned_once,
+    values_of,
+)
 from negcap.pipelines.engine.cluster import executor
 from negcap.pipelines.engine.progress import report
 from negcap.pipelines.engine.run import Execution
@@ -97,7 +104,7 @@ def kind_of(row: dict, lexicon: Lexicon) -> str:
         return row["operator"]
     if ".v." in (row["replacement_synset"] or ""):
         return "verb"
-    is_preposition = row["replaced_synset"] is None and row["replaced"] in lexicon.prepositions.number
+    is_preposition = row["replaced_synset"] is None and row["replaced"] in lexicon.entries("preposition").number
     return "preposition" if is_preposition else "noun"
 
 
@@ -111,7 +118,7 @@ def verdict(row: dict, caption: Caption, held: Sequence[Caption], lexicon: Lexic
     said = thing(kind, caption, row) if row["replaced"] else None
     if said is None or not is_mentioned_once(kind, said, caption):
         return None
-    if not any(value(kind, new) in values_of(said, assertions(kind, other)) for other in held):
+    if not any(assertion_value(kind, new) in values_of(said, assertions_of(kind, other)) for other in held):
         return None
     return "part" if kind == "numeral" and numeral_value(new) < numeral_value(row["replaced"]) else "said"
 
@@ -120,7 +127,7 @@ def done(verb: str, row: dict, caption: Caption, other: Caption) -> bool:
     """Whether another caption has a verb with the subject that it has in a negative, or with an unknown subject."""
 
     def doer(of: Caption, token: Token) -> str:
-        found = subject(of, token)
+        found = subject_of(of, token)
         return found.lemma if found else ""
 
     if verb not in mentioned_verbs(other):

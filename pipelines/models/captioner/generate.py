@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import torch
 from torch import Tensor
 
-from ....augment.reproducible import counted, hash_keys, uniform
+from ....augment.reproducible import hash_keys, stream_bits, uniform_from_bits
 from ....schemas.captions import CAPTION_REASONS
 from ..data import starts_of
 from ..settings import WritingConfig
@@ -49,7 +49,7 @@ def caption_noise(keys: np.ndarray, numbers: np.ndarray, noise: int, words: int)
     # The stream of an image is cut into pieces of noise + words numbers, one piece for each caption, counted from 1.
     piece_starts = (numbers * np.uint64(noise + words))[:, None]
     stream_positions = piece_starts + np.arange(1, noise + words + 1, dtype=np.uint64)
-    values = torch.from_numpy(uniform(counted(keys[:, None], stream_positions)))
+    values = torch.from_numpy(uniform_from_bits(stream_bits(keys[:, None], stream_positions)))
     # The inverse of the normal distribution makes normal numbers of uniform ones.
     return CaptionNoise(normal=torch.special.ndtri(values[:, :noise]).float(), uniforms=values[:, noise:])
 

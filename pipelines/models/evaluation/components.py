@@ -22,7 +22,7 @@ import pyarrow as pa
 import torch
 from torch import Tensor
 
-from ....augment.language.semantic_classes import attributes
+from ....augment.language.semantic_classes import attribute_table
 from ..data import PARTS, QueryPhrase
 from ..similarities import COSINE, VectorSimilarity
 from .retrieval import EmbeddedSplit
@@ -242,7 +242,7 @@ def read_questions(
     """
     of_attributes: list[AttachmentQuestion] = []
     of_relations: list[AttachmentQuestion] = []
-    vague = attributes().vague_relations
+    vague = attribute_table().vague_relations
     for image_of_caption, graph in zip(image, graphs, strict=True):
         nouns = sorted(name for name in {item["object"] for item in graph["objects"]} if known(name))
         pairs = [*permutations(nouns, 2)]

@@ -240,7 +240,7 @@ def parser_settings(run: Path, spacy_model: str | None = None) -> ParserSettings
 def parse_graphs(texts: pa.Array, vocabulary: WordVocabulary, settings: ParserSettings) -> SceneGraphs:
     """The components of texts, parsed as the captions of a run are."""
     from ....augment.caption import from_parses
-    from ....augment.components.vocabulary import tabulate
+    from ....augment.components.vocabulary import components_table
     from ....augment.language.parse import parse_table
     from ....augment.scene_graph import scene_graph
 
@@ -252,7 +252,7 @@ def parse_graphs(texts: pa.Array, vocabulary: WordVocabulary, settings: ParserSe
         captions = pa.table([ids, ids, empty, empty, part], ["caption_id", "image_id", "split", "origin", "text"])
         parses = parse_table(captions, settings["spacy_model"])
         graphs = [scene_graph(caption, settings["simple"]) for caption in from_parses(parses)]
-        tables.append(tabulate(parses, graphs))
+        tables.append(components_table(parses, graphs))
     return encode_components(pa.concat_tables(tables), vocabulary, torch.device("cpu"))
 
 

@@ -12,7 +12,7 @@ from torch import Generator, Tensor, nn
 from torch.nn import functional
 from torch.nn.utils.rnn import PackedSequence, pad_packed_sequence
 
-from ....augment.language.semantic_classes import prepositions
+from ....augment.language.semantic_classes import preposition_table
 from ..data import pack_sentences, ragged_rows, read_caption_rows, starts_of
 from ..device import rows_to_device, to_device
 from ..figures import markdown_table
@@ -89,7 +89,7 @@ def read_blanks(run: Path, ids: Sequence[str], image: Tensor, vocabulary: WordVo
         known: (V,) bool, the words that may be blanked.
     """
     parses = read_caption_rows(run, "parses", ids)
-    table_8 = prepositions().sets
+    table_8 = preposition_table().sets
     encoded = vocabulary.encode(parses["text"])
     tokens = torch.from_numpy(encoded.tokens)
     offsets = torch.from_numpy(encoded.offsets)

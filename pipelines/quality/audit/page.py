@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from ....augment.operators import does
+from ....augment.operators import operator_summary
 from ....schemas.captions import LANGUAGE
 from ....schemas.fields import check
 from ....schemas.negatives import AUDIT, POSITIVE, REASONS
@@ -186,7 +186,7 @@ def _page(
         if family != POSITIVE:
             of_negatives = section(name, table, negatives)
             refined = figures.tables.get("refined", {}).get(name)
-            sections.append(replace(of_negatives, number=len(sections), says=does(name), refined=refined))
+            sections.append(replace(of_negatives, number=len(sections), says=operator_summary(name), refined=refined))
         if family == POSITIVE or name in figures.tables.get("positives", ()):
             controls[name] = section(name, "positives", positives)
     inline_script = script(__package__, "rows.js", "search.js")

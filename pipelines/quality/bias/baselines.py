@@ -243,7 +243,7 @@ def format_faults(text: str) -> int:
     Once each: a lower-case start, a lower-case "i", a double space, a space before punctuation, no final punctuation,
     `<unk>`. Each time: a wrong a/an, a doubled word.
     """
-    from ....augment.language.grammar import article
+    from ....augment.language.grammar import indefinite_article
 
     faults = [
         text[:1].islower(),
@@ -256,7 +256,7 @@ def format_faults(text: str) -> int:
     words = text.lower().split()
     for word, following in zip(words, words[1:], strict=False):
         faults.append(word == following and word.isalpha())
-        faults.append(word in ("a", "an") and following[:1].isalnum() and article(following) != word)
+        faults.append(word in ("a", "an") and following[:1].isalnum() and indefinite_article(following) != word)
     return sum(faults)
 
 

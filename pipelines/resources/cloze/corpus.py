@@ -12,10 +12,10 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow.parquet as pq
 
-from ....augment.cloze.states import END, SPECIAL, START, Units, by_first_word, joined, normalised
+from ....augment.cloze.states import END, SPECIAL, START, Units, group_by_first_word, normalise_word, words_per_unit
 from ....augment.data import data_path
-from ....augment.language.parse import load
-from ....augment.language.semantic_classes import prepositions
+from ....augment.language.parse import load_pipeline
+from ....augment.language.semantic_classes import preposition_table
 from ....schemas.captions import TRAIN_SPLITS
 from ... import readers
 from ...readers.files import name_of
@@ -90,9 +90,9 @@ def read_photo_ids(path: Path) -> frozenset[str]:
 
 def tokenised(texts: Iterable[str]) -> Iterator[list[str]]:
     """The normalised words of each caption, as the shipped parser splits it."""
-    tokenizer = load(None).tokenizer
+    tokenizer = load_pipeline(None).tokenizer
     for text in texts:
-        yield [normalised(token.text) for token in tokenizer(text) if not token.is_space]
+        yield [normalise_word(token.text) for token in tokenizer(text) if not token.is_space]
 
 
 def phrases() -> list[str]:
@@ -103,7 +103,7 @@ def phrases() -> list[str]:
     # The forms of a noun are rows of the kind "surface"; their place is such as "nns:tennis balls".
     forms = [row["place"] for row in rows if row["kind"] == "surface" and row["entry"] in nouns]
     compounds = {form.partition(":")[2] for form in forms if form.startswith(("nn:", "nns:"))}
-    return sorted(name for name in compounds | prepositions().entries if " " in name)
+    return sorted(name for name in compounds | preposition_table().entries if " " in name)
 
 
 class Vocabulary(NamedTuple):
@@ -126,12 +126,12 @@ def vocabulary(
         min_count: how often a word or phrase must occur to be a unit; the most frequent come first.
         known: the names of units that the model has in any case, before the others.
     """
-    first = by_first_word(phrases)
+    first = group_by_first_word(phrases)
     counter = Counter[str]()
     total = 0
     for words in captions:
         # The number of words of each unit, 0 for a final full stop.
-        sizes = joined(words, first)
+        sizes = words_per_unit(words, first)
         for size, end in zip(sizes, accumulate(sizes), strict=True):
             if size:
                 counter[" ".join(words[end - size : end])] += 1
@@ -151,7 +151,7 @@ def encode(captions: Iterable[Sequence[str]], units: Units) -> list[np.ndarray]:
     end = SPECIAL.index(END)
     encoded = []
     for words in captions:
-        inner = units.read(words)[0][1:-1]
+        inner = units.to_units(words)[0][1:-1]
         for first in range(0, len(inner), MAX_UNITS):
             encoded.append(np.array([start, *inner[first : first + MAX_UNITS], end], np.int32))
     return encoded

@@ -21,7 +21,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ....augment.cloze.file import ABOUT, UNITS, read_model, stored
+from ....augment.cloze.file import ABOUT, UNITS, arrays_to_store, read_model
 from ....augment.cloze.fixed_point import (
     EXP,
     FOUND,
@@ -171,7 +171,7 @@ class Cloze(nn.Module):
         """A matrix as it is stored, with the gradient of the matrix itself."""
         if not self.fixed_point:
             return weights
-        stored = Quantised.of(weights.detach().cpu().numpy(), largest).values
+        stored = Quantised.from_weights(weights.detach().cpu().numpy(), largest).values
         return weights + (torch.from_numpy(stored).to(weights) - weights).detach()
 
     def _rounded(self, values: Tensor, bits: int, largest: int = LARGEST) -> Tensor:
@@ -270,7 +270,7 @@ def save(
         net.bias.sub_(perplexity(net, centred_on).mean_log_sum)
     arrays: dict[str, np.ndarray] = {}
     for name, value in net.state_dict().items():
-        arrays |= stored(name, value.numpy())
+        arrays |= arrays_to_store(name, value.numpy())
         # Matrices are rounded whenever they are used.
         if value.ndim != 2:
             value.copy_(value.half())

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import gelu, mse_loss
 
-from ....augment.cloze.file import FARTHEST, PREFIX, stored
+from ....augment.cloze.file import FARTHEST, PREFIX, arrays_to_store
 from ....augment.cloze.fixed_point import STATE
 from ....augment.cloze.model import CaptionEncoding, ClozeModel
 from ....augment.cloze.network import single_threaded
@@ -76,7 +76,7 @@ class LossComparison(NamedTuple):
     """Losses as the surrogate estimates them and as the model has read them, without the replaced places themselves.
 
     estimated, read: of each pair of a replacement and another place, (pairs,).
-    sums: what each replacement takes from all other places, `loss` of `negcap.augment.plausibility.Change`: the
+    sums: what each replacement takes from all other places, `loss` of `negcap.augment.plausibility.Comparison`: the
         estimates and what was read, (2, replacements).
     """
 
@@ -162,7 +162,7 @@ class SurrogateNetwork(nn.Module):
         weights["context.weight"] = scaled.reshape(self.context.out_features, -1)
         arrays: dict[str, np.ndarray] = {}
         for name, values in weights.items():
-            arrays |= stored(f"{PREFIX}{name}", values)
+            arrays |= arrays_to_store(f"{PREFIX}{name}", values)
         return arrays
 
 

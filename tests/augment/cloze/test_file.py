@@ -125,8 +125,8 @@ READ = {
 
 @pytest.mark.parametrize(("text", "expected"), READ.items())
 def test_a_text_is_read_as_units(text: str, expected: tuple[list[str], list[int]]) -> None:
-    numbers, places = KNOWN.read(text.split())
-    assert KNOWN.of("In front of") == KNOWN.number["in front of"] and KNOWN.of("zebra") is None
+    numbers, places = KNOWN.to_units(text.split())
+    assert KNOWN.number_of("In front of") == KNOWN.number["in front of"] and KNOWN.number_of("zebra") is None
     assert ([KNOWN.names[number] for number in numbers], places) == ([START, *expected[0], END], expected[1])
 
 

@@ -8,7 +8,18 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from negcap.augment.cloze.fixed_point import EXP, GELU, HALF_WAY, LARGEST, ROW, SIGMOID, TANH, Quantised, Table, rounded
+from negcap.augment.cloze.fixed_point import (
+    EXP,
+    GELU,
+    HALF_WAY,
+    LARGEST,
+    ROW,
+    SIGMOID,
+    TANH,
+    Quantised,
+    Table,
+    round_units,
+)
 from negcap.augment.cloze.model import cloze_model
 
 
@@ -17,7 +28,7 @@ def weights(rows: int = 40, inputs: int = 300, scale: float = 0.3) -> np.ndarray
 
 
 def test_sums_of_the_largest_numbers_are_exact_in_any_order() -> None:
-    rows = Quantised.of(weights()).units.astype(np.float32)
+    rows = Quantised.from_weights(weights()).units.astype(np.float32)
     largest = LARGEST * np.sign(rows[0])
     exact = (rows.astype(np.int64) @ largest.astype(np.int64)).tolist()
     assert 2**23 < max(exact) <= 2**24
@@ -29,18 +40,18 @@ def test_sums_of_the_largest_numbers_are_exact_in_any_order() -> None:
 @pytest.mark.parametrize("scale", [1e-6, 0.01, 0.3, 2.0])
 def test_each_row_has_the_smallest_unit_that_its_sum_allows(scale: float) -> None:
     matrix = weights(scale=scale)
-    made = Quantised.of(matrix)
+    made = Quantised.from_weights(matrix)
     made.check()
     assert np.abs(made.values - matrix).max() <= 2.0 ** -(int(made.bits.min()) + 1)
     sums = np.abs(made.units.astype(int)).sum(1)
     assert (made.bits == 15).all() if scale == 1e-6 else (sums > 0.49 * ROW).all()
-    assert np.array_equal(Quantised.of(made.values).values, made.values)
+    assert np.array_equal(Quantised.from_weights(made.values).values, made.values)
 
 
 def test_activations_are_rounded_to_units_and_cut() -> None:
-    made = rounded(np.array([0.3, -0.3, 7.9999, 9.0, -40.0], np.float32), 7)
+    made = round_units(np.array([0.3, -0.3, 7.9999, 9.0, -40.0], np.float32), 7)
     assert made.tolist() == [38, -38, 1024, 1024, -1024]
-    made = Quantised.of(np.array([[0.5, 0.0, 0.0], [0.0, 0.0, 0.0]]), LARGEST)
+    made = Quantised.from_weights(np.array([[0.5, 0.0, 0.0], [0.0, 0.0, 0.0]]), LARGEST)
     made.check(LARGEST)
     assert made.units.tolist() == [[1024, 0, 0], [0, 0, 0]] and made.bits.tolist() == [11, 15]
 
@@ -49,12 +60,14 @@ def test_what_cannot_be_exact_is_refused() -> None:
     full, fuller = np.full((2, 20), 800, np.int16), np.full((2, 20), 820, np.int16)
     Quantised(full, np.zeros(2, np.int8)).check()
     for message, refused in {
-        "must be finite": lambda: Quantised.of(np.array([[1.0, math.nan]])),
-        "row 1 must sum to at most 4096 in absolute value, was: 5000": lambda: Quantised.of(
+        "must be finite": lambda: Quantised.from_weights(np.array([[1.0, math.nan]])),
+        "row 1 must sum to at most 4096 in absolute value, was: 5000": lambda: Quantised.from_weights(
             np.array([[0.1, 0.2], [3000.0, -2000.0]])
         ),
         "row 0 sums to 16400": lambda: Quantised(fuller, np.zeros(2, np.int8)).check(),
-        "at most 1023 units, the largest has 1024": lambda: Quantised.of(np.array([[0.5, 0.0]]), LARGEST).check(1023),
+        "at most 1023 units, the largest has 1024": lambda: Quantised.from_weights(
+            np.array([[0.5, 0.0]]), LARGEST
+        ).check(1023),
     }.items():
         with pytest.raises(ValueError, match=message):
             refused()
@@ -89,5 +102,5 @@ def test_a_table_is_near_its_function(table: Table, function: Callable[[float], 
 
 
 def test_the_shipped_word_vectors_are_as_fine_as_sums_of_them_allow() -> None:
-    made = Quantised.of(cloze_model().embedding, LARGEST)
+    made = Quantised.from_weights(cloze_model().embedding, LARGEST)
     assert made.bits.min() >= 9 and np.array_equal(made.values, cloze_model().embedding)

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from negcap.augment.cloze.fixed_point import LARGEST, VECTOR, Quantised
 from negcap.augment.cloze.model import cloze_model
-from negcap.augment.cloze.network import Network, single_threaded, singles
+from negcap.augment.cloze.network import Network, places_of_units, single_threaded
 from negcap.augment.cloze.states import Place
 from negcap.pipelines.resources.cloze.config import Sizes
 from negcap.pipelines.resources.cloze.network import FARTHEST, Cloze
@@ -32,7 +32,7 @@ def random_network(seed: int = 1) -> Cloze:
             for parameter in net.parameters():
                 parameter.normal_(std=0.25)
                 if parameter.ndim == 2:
-                    parameter.copy_(torch.from_numpy(Quantised.of(parameter.numpy(), LARGEST).values))
+                    parameter.copy_(torch.from_numpy(Quantised.from_weights(parameter.numpy(), LARGEST).values))
     net.fixed_point = True
     return net
 
@@ -76,9 +76,9 @@ def test_captions_of_any_length_have_the_contexts_that_were_trained() -> None:
     trained = [net.contexts(torch.tensor([caption]))[0].numpy() for caption in captions]
     net.fixed_point = False
     unrounded = [net.contexts(torch.tensor([caption]))[0].numpy() for caption in captions]
-    together = contexts(network, captions, [singles(len(caption)) for caption in captions])
+    together = contexts(network, captions, [places_of_units(len(caption)) for caption in captions])
     for caption, vectors, expected, near in zip(captions, together, trained, unrounded, strict=True):
-        assert np.array_equal(contexts(network, [caption], [singles(len(caption))])[0], vectors)
+        assert np.array_equal(contexts(network, [caption], [places_of_units(len(caption))])[0], vectors)
         assert vectors.shape == (len(caption) - 2, 12)
         assert (vectors == expected).mean() > 0.99  # all but what is added in another order there
         np.testing.assert_allclose(vectors, expected, rtol=0, atol=2 * UNIT)
@@ -100,7 +100,7 @@ def test_a_place_may_hold_several_units_or_none() -> None:
 
 def test_what_captions_share_is_computed_once() -> None:
     network, captions = in_numpy(random_network()), random_captions()
-    _, known = network.read(captions, [singles(len(caption)) for caption in captions])
+    _, known = network.read(captions, [places_of_units(len(caption)) for caption in captions])
     edited = [
         [*caption[:start], *new, *caption[-end:]]
         for caption in captions[:4]
@@ -108,7 +108,7 @@ def test_what_captions_share_is_computed_once() -> None:
         for end in range(1, len(caption) - start + 1)
         for new in ([], [45], [46, 47])
     ]
-    places = [singles(len(caption)) for caption in edited]
+    places = [places_of_units(len(caption)) for caption in edited]
     found, read = network.read(edited, places, known)
     alone = [contexts(network, [caption], [its])[0] for caption, its in zip(edited, places, strict=True)]
     assert all(np.array_equal(one, other) for one, other in zip(found, alone, strict=True))

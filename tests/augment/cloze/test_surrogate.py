@@ -18,7 +18,7 @@ from negcap.augment.data import data_path
 from negcap.augment.edits import Edit
 from negcap.augment.language.parse import parse
 from negcap.augment.operators import replacing
-from negcap.augment.plausibility import WINDOW, compare, encode, read_and_compare
+from negcap.augment.plausibility import WINDOW, compare, encode_captions, read_and_compare
 from negcap.augment.rows import Row
 from negcap.pipelines.resources.cloze.network import write_arrays
 from tests.augment.fixtures import batch_of, sample_parses
@@ -34,7 +34,7 @@ def gelu(x: np.ndarray) -> np.ndarray:
 def test_the_estimate_is_that_of_the_formula(place: int, unit: str) -> None:
     model = cloze_model()
     (encoding,) = model.read([WORDS])
-    arrays, number = model.network.arrays, model.units.of(unit)
+    arrays, number = model.network.arrays, model.units.number_of(unit)
     surrogate = surrogate_of(model)
     assert surrogate is not None and number is not None
     places = np.array([[place - 1, place + 1]])
@@ -84,7 +84,10 @@ def test_estimates_agree_with_what_is_read_and_depend_on_no_other_text() -> None
     assert len(made) > 200
     for column, least in ((1, 0.5), (2, 0.8), (3, 0.6)):  # loss, lowest, whole
         assert np.corrcoef(estimated[:, column], exact[:, column])[0, 1] > least
-    alone = [compare([caption], encode([caption]), [one])[0] for (caption, _), one in zip(own[:40], made, strict=False)]
+    alone = [
+        compare([caption], encode_captions([caption]), [one])[0]
+        for (caption, _), one in zip(own[:40], made, strict=False)
+    ]
     assert alone == list(map(type(alone[0])._make, estimated[:40].tolist()))
 
 
@@ -96,8 +99,12 @@ def test_a_model_without_a_surrogate_reads_all_texts(tmp_path: Path) -> None:
     assert surrogate_of(model) is None
     captions = parse(["A dog on a couch."])
     cat = Row("noun", (Edit(2, 5, "cat"),), (1,), "dog", "cat")
-    exact = compare(captions, encode(captions, model), [cat])
-    assert exact == read_and_compare(captions, encode(captions), [cat]) != compare(captions, encode(captions), [cat])
+    exact = compare(captions, encode_captions(captions, model), [cat])
+    assert (
+        exact
+        == read_and_compare(captions, encode_captions(captions), [cat])
+        != compare(captions, encode_captions(captions), [cat])
+    )
     (arrays["surrogate.share.weight"], arrays["surrogate.share.weight.bits"]) = (
         np.ones((2, 3), np.int16),
         np.ones(2, np.int8),

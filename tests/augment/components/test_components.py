@@ -18,17 +18,17 @@ from negcap.augment.components.sampling import NOTHING, ComponentSampler, Ragged
 from negcap.augment.components.vocabulary import (
     PAPER_RARE,
     are_incompatible,
-    inverses,
+    inverse_relations,
     relations_are_incompatible,
     verb_and_preposition,
 )
 from negcap.augment.language import semantic_classes
 from negcap.augment.language.coreference import CoreferenceIndex, may_corefer
-from negcap.augment.language.semantic_classes import overlaps, prepositions
+from negcap.augment.language.semantic_classes import noun_overlap_table, preposition_table
 from negcap.augment.lexicon.lexicon import default_min_count
 from negcap.augment.mentions import mentioned_attributes, mentioned_nouns
 from negcap.augment.scene_graph import SceneGraph, scene_graph
-from negcap.augment.slots.verbs import may_be_same
+from negcap.augment.slots.verbs import verbs_may_both_hold
 from negcap.pipelines.engine.stage import StageResult
 from negcap.pipelines.stages.components import ComponentsConfig, add_counts, choose, count_shard, find_exclusions, read
 from negcap.schemas.captions import COMPONENT_EXCLUSIONS, COMPONENT_VOCABULARY, COMPONENTS
@@ -95,8 +95,8 @@ def relation_may_be_same(one: str, other: str) -> bool:
     (verb, preposition), (verb2, preposition2) = verb_and_preposition(one), verb_and_preposition(other)
     if one == other or bool(preposition) != bool(preposition2):
         return one == other
-    may_be = not verb or not verb2 or may_be_same(verb, verb2)
-    return may_be and (not preposition or not prepositions().exclude(preposition, preposition2))
+    may_be = not verb or not verb2 or verbs_may_both_hold(verb, verb2)
+    return may_be and (not preposition or not preposition_table().are_exclusive(preposition, preposition2))
 
 
 def test_rows_hold_every_component_with_its_tokens_and_counters_are_those_of_the_rows() -> None:
@@ -135,7 +135,7 @@ def test_the_vocabulary_counts_what_the_components_say(tables: Tables) -> None:
     for entry in tables.vocabulary.to_pylist():
         by_kind.setdefault(entry["kind"], []).append(entry)
         assert entry["count"] == counts[entry["kind"]][tuple(entry["words"])] >= (3 if len(entry["words"]) == 1 else 2)
-        assert entry["kind"] != "noun" or entry["words"][0] not in overlaps().vague
+        assert entry["kind"] != "noun" or entry["words"][0] not in noun_overlap_table().vague
     for entries in by_kind.values():  # ids count from the most frequent
         assert [entry["id"] for entry in entries] == [*range(len(entries))]
         assert entries == sorted(entries, key=lambda entry: -entry["count"])
@@ -180,7 +180,7 @@ def test_a_relation_is_a_verb_and_a_preposition() -> None:
         "pick up": ("pick", "up"), "for": ("for", ""),
     }  # fmt: skip
     assert {relation: verb_and_preposition(relation) for relation in parts} == parts
-    assert "under" in inverses("sit on") and inverses("wear") == ()
+    assert "under" in inverse_relations("sit on") and inverse_relations("wear") == ()
 
 
 def test_only_the_train_split_is_counted_where_there_is_one() -> None:
@@ -248,7 +248,7 @@ def test_by_the_papers_rule_any_word_that_no_caption_of_the_image_states_is_fals
         images = [row["image_id"] for row in rows for _ in row[f"{kind}s"]]
         words = set(sampler.words[kind])
         if kind == "attribute":
-            words &= set(semantic_classes.attributes().univse)
+            words &= set(semantic_classes.attribute_table().univse)
         samples = sample(np.arange(len(images)), 200, rng)
         for image, ids in list(zip(images, samples, strict=True))[:40]:
             assert {sampler.words[kind][id] for id in ids} <= words - stated[image]
@@ -282,7 +282,7 @@ def test_no_sampled_component_is_true_by_a_caption_of_the_image(simple: bool, im
             names = {o.token: o.name for o in graph.objects}
             stated = {(names[a.object], a.value) for a in graph.attributes} | mentioned_attributes(caption)
             values = [value for owner, value in stated if owner in ("", thing) or may_corefer(owner, thing)]
-            assert not [value for value in values if semantic_classes.may_be_same(new, value)]
+            assert not [value for value in values if semantic_classes.attributes_may_both_hold(new, value)]
     for image, word, thing, new in negatives("relation", sampler.relations, 4):
         assert relations_are_incompatible(new, word)
         for _, graph in images[image]:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from negcap.augment.language.concreteness import Concreteness, features, read_norms
+from negcap.augment.language.concreteness import Concreteness, concreteness_features, read_norms
 from negcap.pipelines.resources.concreteness import auc
 from tests.conftest import DATA
 
@@ -16,7 +16,7 @@ def test_things_lie_above_the_threshold_and_thoughts_below() -> None:
     things, thoughts = ("dog", "table", "umbrella", "car"), ("idea", "freedom", "truth", "way")
     assert min(map(score, things)) > 0.6 > max(map(score, thoughts))
     assert score("wooden racket") == score("racket")  # a compound goes by its head
-    assert score("qwertzuiop") is None and features("qwertzuiop") is None
+    assert score("qwertzuiop") is None and concreteness_features("qwertzuiop") is None
 
 
 def test_a_norm_list_takes_the_place_of_the_score(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from negcap.augment.data import data_path
 from negcap.augment.evidence import gather_evidence
 from negcap.augment.language.coreference import CoreferenceIndex, Coreferent, entry_numbers, related, says_less, union
 from negcap.augment.language.parse import parse
-from negcap.augment.language.semantic_classes import overlaps
+from negcap.augment.language.semantic_classes import noun_overlap_table
 from negcap.augment.mentions import mentioned_nouns
 from tests.augment.fixtures import sample_lexicon, sample_parses
 
@@ -108,7 +108,7 @@ def test_each_word_of_the_table_excludes_what_nothing_else_does_and_evidence_spe
 
 
 def test_the_table_is_right_of_pairs_that_raters_judged() -> None:
-    groups = overlaps().groups
+    groups = noun_overlap_table().groups
     told = [(max(pair) in groups.get(min(pair), ()), said) for pair, (_, _, said) in evidence().items() if said == said]
     listed = [said for is_listed, said in told if is_listed]
     others = [said for is_listed, said in told if not is_listed]

@@ -11,8 +11,8 @@ import pytest
 
 from negcap.augment.caption import Caption
 from negcap.augment.data import data_path
-from negcap.augment.edits import apply
-from negcap.augment.language.grammar import agreement_edits, article, plural, pronoun_edits, third_person
+from negcap.augment.edits import apply_edits
+from negcap.augment.language.grammar import agreement_edits, indefinite_article, plural_of, pronoun_edits, third_person
 from negcap.augment.language.parse import parse
 
 
@@ -26,8 +26,8 @@ def test_inflections() -> None:
     verbs = "runs watches carries plays is has goes does passes fixes pushes"
     assert [*map(third_person, "run watch carry play be have go do pass fix push".split())] == verbs.split()
     nouns = "dogs men boxes babies children sheep buses"
-    assert [*map(plural, "dog man box baby child sheep bus".split())] == nouns.split()
-    assert plural("tennis racket") == "tennis rackets"
+    assert [*map(plural_of, "dog man box baby child sheep bus".split())] == nouns.split()
+    assert plural_of("tennis racket") == "tennis rackets"
     assert [*map(third_person, "quiz video radio moo echo".split())] == "quizzes videos radios moos echoes".split()
 
 
@@ -53,7 +53,7 @@ merry-go-round merry-go-rounds, lens lenses, dress dresses
 @pytest.mark.parametrize("pair", [pair.strip() for pair in PLURALS.split(",")])
 def test_plurals_of_which_no_rule_tells(pair: str) -> None:
     noun, many = pair.split()
-    assert plural(noun) == many
+    assert plural_of(noun) == many
 
 
 def test_plurals_of_the_commonest_nouns() -> None:
@@ -64,7 +64,7 @@ def test_plurals_of_the_commonest_nouns() -> None:
     lines = Path(__file__).with_name("plurals.tsv").read_text("utf-8").splitlines()
     read = dict(line.split("\t") for line in lines)  # those of all 3,000 that do not only take an ending
     assert len(read) > 60
-    assert {noun: plural(noun) for noun in commonest if plural(noun) != with_ending(noun)} == read
+    assert {noun: plural_of(noun) for noun in commonest if plural_of(noun) != with_ending(noun)} == read
 
 
 def with_ending(noun: str) -> str:
@@ -120,7 +120,7 @@ def test_a_caption_without_a_verb_of_its_own_is_clear(text: str) -> None:
 )
 def test_agreement(text: str, noun: str, to_plural: bool, expected: str) -> None:
     edits = agreement_edits(*found(text, noun), plural=to_plural)
-    assert edits is not None and apply(text, sorted(edits)) == expected
+    assert edits is not None and apply_edits(text, sorted(edits)) == expected
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ def test_agreement(text: str, noun: str, to_plural: bool, expected: str) -> None
 def test_pronouns(text: str, new: str, to_plural: bool, expected: str | None) -> None:
     caption = parse([text])[0]
     edits = pronoun_edits(caption, 1, old="male", new=new, plural=to_plural)
-    assert (None if edits is None else apply(text, sorted(edits))) == expected
+    assert (None if edits is None else apply_edits(text, sorted(edits))) == expected
 
 
 PRONOUNS = {  # a caption: nouns, and what its pronoun becomes where each is made plural
@@ -210,5 +210,5 @@ NASA NATO LEGO McDonald's Mr. Mrs Ms st Mt lb nguyen rhino schnauzer Sri hyena l
 
 def test_article() -> None:
     for expected, words in (("an", AN), ("a", A)):
-        assert [word for word in words if article(word) != expected] == []
-    assert [*map(article, "MAN SLIDE RED UMBRELLA UNICORN HOUR".split())] == ["a", "a", "a", "an", "a", "an"]
+        assert [word for word in words if indefinite_article(word) != expected] == []
+    assert [*map(indefinite_article, "MAN SLIDE RED UMBRELLA UNICORN HOUR".split())] == ["a", "a", "a", "an", "a", "an"]

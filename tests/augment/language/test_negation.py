@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from negcap.augment.generate import NegativesConfig, generate_for_images
-from negcap.augment.language.negation import bound_of, is_open, negated_tokens
+from negcap.augment.language.negation import bound_of, leaves_count_open, negated_tokens
 from negcap.augment.language.parse import parse
 from negcap.augment.operators import PRESETS
 from negcap.augment.truth.estimates import MAX_P_TRUE
@@ -110,7 +110,7 @@ WORDS = "one two three four five six seven eight nine ten eleven twelve".split()
 def test_a_number_that_is_one_of_several_is_not_replaced(text: str, without_floors: None) -> None:
     (caption,) = parse([text])
     numbers = [token.index for token in caption.tokens if token.tag == "CD"]
-    assert any(is_open(caption, number) for number in numbers)
+    assert any(leaves_count_open(caption, number) for number in numbers)
     assert not accepted("numeral", text)
 
 
@@ -118,7 +118,7 @@ def test_a_number_that_is_one_of_several_is_not_replaced(text: str, without_floo
 def test_an_exact_number_is_no_bound(text: str) -> None:
     (caption,) = parse([text])
     numbers = [token.index for token in caption.tokens if token.tag == "CD"]
-    assert numbers and not [one for one in numbers if bound_of(caption, one) or is_open(caption, one)]
+    assert numbers and not [one for one in numbers if bound_of(caption, one) or leaves_count_open(caption, one)]
 
 
 @pytest.mark.parametrize(

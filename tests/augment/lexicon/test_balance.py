@@ -57,9 +57,9 @@ def test_fitting_leaves_no_trace_and_repeats_itself(images: list[list[Caption]])
     lexicon = sample_lexicon()
     once, again = factors("preposition", images[:20], lexicon), factors("preposition", images[:20], lexicon)
     assert once == again
-    assert (lexicon.prepositions.balance == 1.0).all()
+    assert (lexicon.entries("preposition").balance == 1.0).all()
     assert factors("preposition", images[19::-1], lexicon) == pytest.approx(once)
-    assert set(once) == {(name, False) for name in lexicon.prepositions.names}
+    assert set(once) == {(name, False) for name in lexicon.entries("preposition").names}
     assert np.abs(np.log(list(once.values()))).max() <= BOUND + 1e-9
     assert set(factors("verb", [], lexicon).values()) == {1.0}  # without captions all weigh the same
 

@@ -5,9 +5,9 @@ import pyarrow as pa
 import pytest
 
 from negcap.augment.language.concreteness import Concreteness
-from negcap.augment.lexicon.entries import SMOOTHING, Entries, Keys, blend, layout_of, read_entries
-from negcap.augment.lexicon.lexicon import Lexicon, default_min_count, select
-from negcap.augment.slots.nouns import broader
+from negcap.augment.lexicon.entries import SMOOTHING, Entries, Keys, blend_counts, layout_of, read_entries
+from negcap.augment.lexicon.lexicon import Lexicon, default_min_count, select_entries
+from negcap.augment.slots.nouns import broader_context
 from negcap.schemas.captions import LEXICON
 from tests.augment.fixtures import sample_lexicon
 
@@ -18,7 +18,7 @@ def test_a_context_has_a_broader_one() -> None:
         "verb:stroll": "verb kind:verb.motion", "nsubj:eat": "nsubj kind:verb.consumption", "left:on a": "",
         "pobj:roof of": "of kind:18", "obj kind:1": "",
     }  # fmt: skip
-    assert {context: broader(context) for context in expected} == expected
+    assert {context: broader_context(context) for context in expected} == expected
 
 
 def hand_made() -> Entries:
@@ -44,7 +44,7 @@ def test_a_context_backs_off_to_the_broader_one() -> None:
 
 
 def test_what_a_caption_has_is_counted_once_and_the_mean_lift_is_one() -> None:
-    nouns, prepositions = sample_lexicon().nouns, sample_lexicon().prepositions
+    nouns, prepositions = sample_lexicon().nouns, sample_lexicon().entries("preposition")
     forms = [np.exp(prior) for form, prior in nouns.priors.items() if form]
     assert (np.sum(forms, axis=0) <= np.exp(nouns.priors[""]) + 1e-9).all() and "" not in nouns.layout.contexts
     usual = np.exp(prepositions.priors[""])
@@ -75,7 +75,9 @@ def table(rows: list[Row]) -> pa.Table:
 
 
 def blended(counts: list[Row]) -> pa.Table:
-    return blend(table(counts), select(table(counts), 5, Concreteness.load(), 0.6), table(REFERENCE), 0.1)
+    return blend_counts(
+        table(counts), select_entries(table(counts), 5, Concreteness.load(), 0.6), table(REFERENCE), 0.1
+    )
 
 
 def test_counts_are_added_and_frequent_words_of_the_corpus_enter() -> None:
@@ -97,9 +99,9 @@ def test_a_far_corpus_takes_only_words_that_it_has_from_the_reference() -> None:
     counts = table([*COUNTS, ("noun", "horse", "", 2)])
     others = [("noun", "horse", "", 50), ("preposition", "below", "", 9), ("verb", "ski", "", 9)]
     reference = table([*REFERENCE, *others])
-    usable = select(counts, 5, Concreteness.load(), 0.6)
+    usable = select_entries(counts, 5, Concreteness.load(), 0.6)
     entries = {
-        is_far: set(blend(counts, usable, reference, 0.1, is_far=is_far)["entry"].to_pylist())
+        is_far: set(blend_counts(counts, usable, reference, 0.1, is_far=is_far)["entry"].to_pylist())
         for is_far in (False, True)
     }
     far = {"dog", "horse", "zebra", "below"}  # prepositions are of every world
@@ -114,8 +116,8 @@ def test_a_large_corpus_has_its_own_probabilities_and_a_small_one_those_of_the_r
     found = []
     for times in (1, 10, 100, 1000):
         own = table([("noun", "dog", "", 6 * times), ("noun", "dog", "obj:walk", 2 * times)])
-        found.append(p_cat(blend(own, own, table(REFERENCE), 0.1)))
-    limit = p_cat(blend(table(COUNTS[:0]), table(COUNTS[:0]), table(REFERENCE), 0.1))
+        found.append(p_cat(blend_counts(own, own, table(REFERENCE), 0.1)))
+    limit = p_cat(blend_counts(table(COUNTS[:0]), table(COUNTS[:0]), table(REFERENCE), 0.1))
     assert limit > found[0] > found[1] > found[2] > found[3]
     assert limit - found[0] < 0.15 and found[3] < 0.01
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from negcap.augment.language.parse import parse
-from negcap.augment.language.semantic_classes import are_incompatible, attributes, prepositions
-from negcap.augment.operators import OPERATORS, PRESETS, operator, preset
+from negcap.augment.language.semantic_classes import are_incompatible, attribute_table, preposition_table
+from negcap.augment.operators import OPERATORS, PRESETS, operator_named, operators_of_preset
 from negcap.augment.operators.numeral import MIN_RATIO
 from negcap.augment.reproducible import record_rng
 from negcap.augment.truth.contradiction import interchangeable
@@ -20,20 +20,20 @@ CASES, SETS = (tomllib.loads(Path(__file__).with_name(name).read_text("utf-8")) 
 
 def test_an_unknown_operator_or_preset_lists_the_valid_ones() -> None:
     with pytest.raises(ValueError, match="noun, numeral, shuffle, preposition, .*, was: adverb"):
-        operator("adverb")
+        operator_named("adverb")
     with pytest.raises(ValueError, match="preset must be one of vse-c, univse, negation, benchmark, all, .*, was: vse"):
-        preset("vse")
+        operators_of_preset("vse")
 
 
 def test_presets_name_operators_and_share_a_family_as_the_papers_do() -> None:
     assert {name for names in PRESETS.values() for name in names} == set(OPERATORS)
-    assert set(preset("all")) == {name for name in OPERATORS if OPERATORS[name].traits.is_checked}
+    assert set(operators_of_preset("all")) == {name for name in OPERATORS if OPERATORS[name].traits.is_checked}
     shares: dict[str, float] = {}
-    for name in preset("vse-c"):
+    for name in operators_of_preset("vse-c"):
         traits = OPERATORS[name].traits
         shares[traits.family] = shares.get(traits.family, 0.0) + traits.share
     assert shares == {"noun": 1.0, "numeral": 1.0, "relation": 1.0}
-    assert {20 * OPERATORS[name].traits.share for name in preset("univse")} == {5.0}
+    assert {20 * OPERATORS[name].traits.share for name in operators_of_preset("univse")} == {5.0}
 
 
 def test_random_streams_belong_to_seed_operator_and_caption() -> None:
@@ -148,19 +148,19 @@ def test_a_pronoun_follows_what_it_means() -> None:
 
 
 def test_which_prepositions_may_replace_which() -> None:
-    table = prepositions()
+    table = preposition_table()
     pairs = "towards/to behind/past under/below on/over in/at by/with".split()  # of VSE-C's Table 8
     for one, other in (pair.split("/") for pair in (*pairs, "next to/near", "on/on", "inside/in", "under/next to")):
-        assert not table.exclude(one, other) and not table.exclude(other, one)
-    assert table.exclude("on", "under") and table.exclude("under", "on")
+        assert not table.are_exclusive(one, other) and not table.are_exclusive(other, one)
+    assert table.are_exclusive("on", "under") and table.are_exclusive("under", "on")
     for old, new, noun, other in (  # true of one noun and not of the other
         ("on", "in front of", "table", "beach"), ("in", "in front of", "box", "beach"), ("up", "down", "hill", "road"),
     ):  # fmt: skip
-        assert table.exclude(old, new, noun) and not table.exclude(old, new, other)
+        assert table.are_exclusive(old, new, noun) and not table.are_exclusive(old, new, other)
 
 
 def test_every_relation_in_space_has_prepositions_and_excludes_another() -> None:
-    table = prepositions()
+    table = preposition_table()
     assert set(table.relations) <= table.entries
     assert {one for one, _ in table.exclusions} == set(table.relations.values())
     assert not [pair for pair in table.exclusions if pair[0] == pair[1]]
@@ -207,7 +207,7 @@ def test_the_groups_of_univse_are_kept_together() -> None:
     groups = """white snowy polar; red pink; blue cloudy; green grassy; brown sandy yellow orange; rocky concrete"""
     for group in map(str.split, groups.split(";")):
         assert not [(a, b) for a in group for b in group if are_incompatible(a, b)]
-    assert {"red", "blue", "wooden"} <= attributes().dimensions.keys() and "other" in attributes().vague
+    assert {"red", "blue", "wooden"} <= attribute_table().dimensions.keys() and "other" in attribute_table().vague
 
 
 def test_attribute_replaces_by_what_excludes_it() -> None:

@@ -9,12 +9,12 @@ import pytest
 
 from negcap.augment.candidates import Batch
 from negcap.augment.caption import Caption, from_parses
-from negcap.augment.edits import replace
+from negcap.augment.edits import replace_tokens
 from negcap.augment.evidence import Evidence, gather_evidence
 from negcap.augment.generate import NegativesConfig, generate_tables
 from negcap.augment.kinds import KINDS, Kind
 from negcap.augment.language.concreteness import Concreteness
-from negcap.augment.lexicon.lexicon import Lexicon, count, select
+from negcap.augment.lexicon.lexicon import Lexicon, count_captions, select_entries
 from negcap.augment.operators import OPERATORS
 from negcap.augment.operators.operator import ListingOperator, Traits
 from negcap.augment.operators.replacement import ReplacingOperator, Unfit
@@ -36,7 +36,7 @@ class Mirror(ListingOperator):
         caption = evidence.caption
         for number, word in enumerate(caption.lowered):
             if word in SIDES:
-                edit = replace(caption, number, number + 1, SIDES[word])
+                edit = replace_tokens(caption, number, number + 1, SIDES[word])
                 yield Row("none", (edit,), (number,), word, SIDES[word])
 
     def violation(self, row: Row, evidence: Evidence, lexicon: Lexicon) -> Violation | None:
@@ -106,7 +106,7 @@ class ReplaceAdverb(ReplacingOperator):
         return Unfit(never=np.array(itself), compatible=np.zeros(0, int))
 
     def edit(self, slot: Slot, new: str, evidence: Evidence, lexicon: Lexicon) -> Row:
-        edit = replace(evidence.caption, slot.start, slot.end, new)
+        edit = replace_tokens(evidence.caption, slot.start, slot.end, new)
         return Row("none", (edit,), (slot.start, slot.noun), slot.entry, new)
 
     def violation(self, row: Row, evidence: Evidence, lexicon: Lexicon) -> Violation | None:
@@ -133,7 +133,7 @@ def with_adverbs(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("with_adverbs")
 def test_a_new_kind_is_counted_and_mentioned_by_its_row_alone() -> None:
     captions = captions_of("A dog runs quickly.", "A dog eats slowly.", "A dog quickly runs.")
-    counted = count(captions).to_pylist()
+    counted = count_captions(captions).to_pylist()
     words = {one["entry"]: one["count"] for one in counted if one["kind"] == "adverb" and not one["place"]}
     assert words == {"quickly": 2, "slowly": 1}
     first, second, _ = gather_evidence([captions])
@@ -146,7 +146,9 @@ def test_a_new_kind_is_counted_and_mentioned_by_its_row_alone() -> None:
 def test_a_new_kind_is_a_row_and_an_operator() -> None:
     texts = ["A dog runs quickly.", "A dog eats slowly.", "A man looks closely at a dog.", "A dog happily runs."]
     parses = parse_texts(texts, ["i0", "i0", "i1", "i2"], [f"c{number}" for number in range(4)])
-    lexicon = Lexicon.from_table(select(count([*from_parses(parses)] * 2), 1, Concreteness.load(), 0.0))
+    lexicon = Lexicon.from_table(
+        select_entries(count_captions([*from_parses(parses)] * 2), 1, Concreteness.load(), 0.0)
+    )
     words = {"quickly", "slowly", "closely", "happily"}
     assert set(lexicon.entries("adverb").names) == words
     config = NegativesConfig(operators=("adverb",), preferred_unnatural=1.0, max_unnatural=1.0, max_compatible=1.0)

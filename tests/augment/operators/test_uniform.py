@@ -3,9 +3,9 @@
 from collections import Counter
 from itertools import islice, permutations
 
-from negcap.augment.language.semantic_classes import attributes, prepositions
+from negcap.augment.language.semantic_classes import attribute_table, preposition_table
 from negcap.augment.language.wordnet import WordNet
-from negcap.augment.operators import OPERATORS, PRESETS, UNCHECKED, preset
+from negcap.augment.operators import OPERATORS, PRESETS, UNCHECKED, operators_of_preset
 from negcap.augment.operators.operator import ListingOperator
 from negcap.augment.rows import Row
 from tests.augment.fixtures import batch_of, captions_of, first_of, results, sample_lexicon
@@ -19,7 +19,7 @@ def made(name: str, *texts: str, per_family: int = 20) -> list[Row]:
 
 
 def test_the_papers_operators_are_unchecked_and_not_in_all() -> None:
-    assert set(UNCHECKED) == set(PAPERS) and not set(UNCHECKED) & set(preset("all"))
+    assert set(UNCHECKED) == set(PAPERS) and not set(UNCHECKED) & set(operators_of_preset("all"))
     assert not any(OPERATORS[name].traits.is_rated for name in PAPERS)
 
 
@@ -62,7 +62,7 @@ def test_no_noun_phrase_takes_the_place_of_one_that_it_is_joined_to() -> None:
 
 def test_prepositions_share_no_set_of_table_8() -> None:
     found = made("uniform_preposition", "A man in a hat stands on a hill next to a car.", per_family=1000)
-    sets = prepositions().sets
+    sets = preposition_table().sets
     assert {one.replaced for one in found} == {"in", "on", "next to"}
     for one in found:
         change = one.replaced, one.replacement
@@ -80,10 +80,10 @@ def test_univse_makes_five_of_each_for_every_caption() -> None:
 
 
 def test_univse_attributes_are_of_the_37_outside_the_group_and_not_said() -> None:
-    assert len(attributes().univse) == 37
+    assert len(attribute_table().univse) == 37
     found = made("uniform_attribute", "A red car.", "A dirty car.", per_family=1000)
     words = {one.replacement for one in found}
-    assert words == set(attributes().univse) - {"red", "pink", "dirty"}
+    assert words == set(attribute_table().univse) - {"red", "pink", "dirty"}
     assert "An orange car." in {one.text for one in found}
     sibling = {one.replacement for one in made("uniform_attribute", "A red car.", "A brown dog.")}
     assert not {"brown", "sandy", "yellow", "orange"} & sibling

@@ -8,7 +8,7 @@ import pytest
 
 from negcap.augment.caption import by_image
 from negcap.augment.generate import NegativesConfig, generate_for_images
-from negcap.augment.language.grammar import plural
+from negcap.augment.language.grammar import plural_of
 from negcap.augment.language.parse import parse
 from negcap.augment.lexicon.lexicon import Lexicon
 from negcap.augment.operators import OPERATORS, PRESETS
@@ -37,7 +37,9 @@ def texts(lexicon: Lexicon) -> list[str]:
     nouns = sorted(frozenset().union(*(frame.nouns for frame in NEGATED.values())) & set(lexicon.nouns.names))
     half = [noun for noun in nouns if (noun in lexicon.singular) != (noun in lexicon.plural)]
     assert half
-    forms = [form for noun in half[:: -(-len(half) // SAMPLED)] for form in (f"a {noun}", plural(noun), noun.title())]
+    forms = [
+        form for noun in half[:: -(-len(half) // SAMPLED)] for form in (f"a {noun}", plural_of(noun), noun.title())
+    ]
     return [
         *(frame.format(form, form) for form in forms[1::3] for frame in FRAMES[:3]),
         *(frame.format(word, word) for frame, word in zip(cycle(FRAMES), [*forms, *ODD], strict=False)),

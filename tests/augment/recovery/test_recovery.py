@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from negcap.augment.edits import Edit, apply
+from negcap.augment.edits import Edit, apply_edits
 from negcap.augment.evidence import gather_evidence
 from negcap.augment.kinds import KINDS
 from negcap.augment.language.parse import parse
 from negcap.augment.raters import PREFERRED_UNNATURAL
-from negcap.augment.recovery import FAMILIES_OF, Judging, align, faults, judge, recover
+from negcap.augment.recovery import FAMILIES_OF, Judging, align_words, count_faults, judge_negatives, recover
 from negcap.augment.truth.estimates import Truth
 from negcap.schemas.negatives import FAMILIES
 from tests.augment.fixtures import sample_lexicon
@@ -29,8 +29,8 @@ WORDS = st.lists(st.sampled_from(PIECES), max_size=9)
 @given(WORDS, WORDS)
 def test_edits_make_one_text_of_the_other(old: list[str], new: list[str]) -> None:
     caption, text = " ".join(old), " ".join(new)
-    edits = align(caption, text)
-    assert apply(caption, edits) == text
+    edits = align_words(caption, text)
+    assert apply_edits(caption, edits) == text
     assert (edits == ()) == (caption == text)
     assert all(edit.end <= following.start for edit, following in zip(edits, edits[1:], strict=False))
 
@@ -46,7 +46,7 @@ def test_edits_make_one_text_of_the_other(old: list[str], new: list[str]) -> Non
     ],
 )
 def test_edits_are_of_whole_words(caption: str, text: str, edits: list[tuple[int, int, str]]) -> None:
-    assert list(align(caption, text)) == edits
+    assert list(align_words(caption, text)) == edits
 
 
 def test_edits_and_words_of_own_negatives_are_recovered(sample_run: Path) -> None:
@@ -56,7 +56,7 @@ def test_edits_and_words_of_own_negatives_are_recovered(sample_run: Path) -> Non
     right = 0
     for row in whole:
         edits = tuple(Edit(edit["start"], edit["end"], edit["new"]) for edit in row["edits"])
-        right += len(edits) == len(align(row["caption"], row["text"])) == 1
+        right += len(edits) == len(align_words(row["caption"], row["text"])) == 1
     assert len(whole) > 300 and right / len(whole) >= 0.98
     kinds = ("noun", "verb", "preposition")
     rows = [row for row in every if row["operator"] in kinds and row["negative_id"].endswith(":0")][:150]
@@ -74,14 +74,19 @@ DOG, LONG = "A dog runs.", "A cat sits on a table. " * 200
 
 
 def test_grammatical_faults() -> None:
-    assert [faults(text) for text in ("A dog.", "An dog.", "The the dog", "a umbrella, the the cat")] == [0, 1, 1, 2]
+    assert [count_faults(text) for text in ("A dog.", "An dog.", "The the dog", "a umbrella, the the cat")] == [
+        0,
+        1,
+        1,
+        2,
+    ]
 
 
 @pytest.mark.parametrize("pair", [(DOG, LONG), (LONG, DOG)])
 def test_what_is_too_long_to_be_parsed_is_not_kept(pair: tuple[str, str]) -> None:
     caption, negative = parse(pair)
     evidence = gather_evidence([[caption]], truth=NO_TRUTH)
-    (((_, verdict, row),),) = judge(evidence, [[negative]], sample_lexicon(), Judging())
+    (((_, verdict, row),),) = judge_negatives(evidence, [[negative]], sample_lexicon(), Judging())
     assert (verdict, row.reason, row.plausibility) == (None, "too_long", None)
 
 
@@ -89,7 +94,7 @@ def test_what_raters_would_call_unnatural_is_rejected_only_if_asked() -> None:
     caption, *negatives = parse(["A dog sleeps on a couch.", "A cat sleeps on a couch.", "A dog sleeps on a goal."])
     evidence = gather_evidence([[caption]], truth=NO_TRUTH)
     for config, reasons in ((Judging(), [None, None]), (Judging(plausible=True), [None, "unnatural"])):
-        (found,) = judge(evidence, [negatives], sample_lexicon(), config)
+        (found,) = judge_negatives(evidence, [negatives], sample_lexicon(), config)
         assert [one.row.reason for one in found] == reasons
         assert found[0].row.p_unnatural < PREFERRED_UNNATURAL < found[1].row.p_unnatural
 
@@ -102,7 +107,7 @@ def test_labelled_pairs_are_judged_by_what_their_captions_say() -> None:
     captions, negatives = map(parse, versions)
     evidence = gather_evidence([[caption] for caption in captions], truth=NO_TRUTH)
     found = Counter[tuple[str, str, str | None]]()
-    verdicts = judge(evidence, [[one] for one in negatives], sample_lexicon(), Judging())
+    verdicts = judge_negatives(evidence, [[one] for one in negatives], sample_lexicon(), Judging())
     for row, ((_, verdict, judged),) in zip(rows, verdicts, strict=True):
         found["adds" if row["kind"].startswith("add_") else "changes", row["label"], verdict] += 1
         assert (verdict == "true") == (judged.reason == "caption_says_so")
@@ -170,7 +175,7 @@ def test_the_criterion_of_each_verdict() -> None:
     images = [parse(captions.split(" / ")) for captions, _, _ in cases]
     evidence = gather_evidence(images, truth=NO_TRUTH, only_first=True)
     negatives = parse([text for _, text, _ in cases])
-    verdicts = judge(evidence, [[negative] for negative in negatives], sample_lexicon(), Judging())
+    verdicts = judge_negatives(evidence, [[negative] for negative in negatives], sample_lexicon(), Judging())
     found = [(*case[:2], verdict) for case, ((_, verdict, _),) in zip(cases, verdicts, strict=True)]
     assert found == [tuple(case) for case in cases]
     assert {operator for ((operator, _, _),) in verdicts} <= set(FAMILIES_OF)

@@ -4,7 +4,7 @@ import pytest
 
 from negcap.augment.language.parse import parse
 from negcap.augment.slots.nouns import attribute_slots, noun_slots, numeral_slots
-from negcap.augment.slots.verbs import are_incompatible, inflected, preposition_slots, verb_slots
+from negcap.augment.slots.verbs import are_incompatible, inflect_verb, preposition_slots, verb_slots
 from tests.augment.fixtures import sentences
 
 
@@ -105,5 +105,7 @@ def test_which_verbs_exclude_one_another(one: str, other: str, pattern: str, exp
 
 
 def test_verbs_are_inflected_as_the_corpus_writes_them() -> None:
-    found = [inflected("sit", tag, {"sit": "sitting"} if tag == "VBG" else {}) for tag in ("VBG", "VBZ", "VBP", "VBD")]
-    assert found == ["sitting", "sits", "sit", None] and inflected("catch", "VBZ", {}) == "catches"
+    found = [
+        inflect_verb("sit", tag, {"sit": "sitting"} if tag == "VBG" else {}) for tag in ("VBG", "VBZ", "VBP", "VBD")
+    ]
+    assert found == ["sitting", "sits", "sit", None] and inflect_verb("catch", "VBZ", {}) == "catches"

@@ -13,7 +13,7 @@ from negcap.augment.evidence import gather_evidence
 from negcap.augment.generate import NegativesConfig, generate_tables
 from negcap.augment.language.concreteness import Concreteness
 from negcap.augment.language.parse import parse
-from negcap.augment.lexicon.lexicon import Lexicon, count, select
+from negcap.augment.lexicon.lexicon import Lexicon, count_captions, select_entries
 from negcap.augment.reproducible import sigmoid
 from negcap.augment.rows import Row
 from negcap.augment.truth import fit
@@ -21,11 +21,11 @@ from negcap.augment.truth.estimates import Associations, Transitions, Truth
 from negcap.augment.truth.fit import (
     EntailedEntries,
     WordsOfCaption,
-    add,
     count_pairs,
     count_transitions,
-    estimate,
-    total,
+    estimate_truth,
+    join_folds,
+    sum_folds,
 )
 from negcap.schemas.captions import TRUTH
 from negcap.schemas.fields import check as check_table
@@ -71,13 +71,13 @@ def scenes(scene_parses: pa.Table) -> list[list[Caption]]:
 
 @pytest.fixture(scope="module")
 def lexicon(scenes: list[list[Caption]]) -> Lexicon:
-    counted = count(caption for one in scenes for caption in one)
-    return Lexicon.from_table(select(counted, 3, Concreteness.load(), 0.0))
+    counted = count_captions(caption for one in scenes for caption in one)
+    return Lexicon.from_table(select_entries(counted, 3, Concreteness.load(), 0.0))
 
 
 @pytest.fixture(scope="module")
 def sample_truth() -> pa.Table:
-    return estimate(sample_parses(), in_turn(sample_lexicon()))
+    return estimate_truth(sample_parses(), in_turn(sample_lexicon()))
 
 
 def test_pairs_are_those_of_two_captions_of_an_image() -> None:
@@ -96,13 +96,13 @@ def test_pairs_are_those_of_two_captions_of_an_image() -> None:
 
 
 def test_a_fold_left_out_is_as_if_never_counted(scenes: list[list[Caption]], lexicon: Lexicon) -> None:
-    folds = [fit.count(scenes[part::3], EntailedEntries(lexicon)) for part in range(3)]
-    counts = add(folds)
+    folds = [fit.count_entailments(scenes[part::3], EntailedEntries(lexicon)) for part in range(3)]
+    counts = join_folds(folds)
     for number in range(3):
         others = [own for place, own in enumerate(folds) if place != number]
-        assert total(counts, number).equals(total(add(others)))
+        assert sum_folds(counts, number).equals(sum_folds(join_folds(others)))
     together = [one for part in range(3) for one in scenes[part::3]]
-    assert total(counts).equals(total(add([fit.count(together, EntailedEntries(lexicon))])))
+    assert sum_folds(counts).equals(sum_folds(join_folds([fit.count_entailments(together, EntailedEntries(lexicon))])))
 
 
 def test_a_word_speaks_for_what_it_or_its_kind_comes_with_and_unknown_words_for_nothing() -> None:
@@ -150,16 +150,16 @@ def test_the_calibration_finds_the_coefficients_and_without_data_keeps_to_what_i
     features = np.column_stack([np.ones(20_000), rng.normal(size=(20_000, 2))])
     truth = np.array([-1.0, 0.7, 2.0])
     labels = rng.random(20_000) < sigmoid(features @ truth)
-    assert np.abs(fit.fit(features, labels, np.zeros(3)) - truth).max() < 0.1
+    assert np.abs(fit.fit_coefficients(features, labels, np.zeros(3)) - truth).max() < 0.1
     expected = np.array([0.0, 1.0, -0.5])
-    assert np.allclose(fit.fit(features[:0], labels[:0], expected), expected)
+    assert np.allclose(fit.fit_coefficients(features[:0], labels[:0], expected), expected)
 
 
 @pytest.mark.usefixtures("without_floors")
 def test_what_siblings_often_say_is_likelier_true_and_images_of_one_caption_tell_nothing(
     scene_parses: pa.Table, scenes: list[list[Caption]], lexicon: Lexicon
 ) -> None:
-    table = estimate(scene_parses, in_turn(lexicon))
+    table = estimate_truth(scene_parses, in_turn(lexicon))
     check_table(table, TRUTH)
     dog = scenes[0][:2]  # neither speaks of an umbrella, nor of a kettle
     image = Truth.from_table(table, lexicon).of_image(dog)
@@ -167,7 +167,7 @@ def test_what_siblings_often_say_is_likelier_true_and_images_of_one_caption_tell
     for evidence in gather_evidence([dog]):
         for row in results("noun", evidence, lexicon).accepted:
             likely[row.replacement] = image.p_true(row, evidence.caption)
-    table = estimate(scene_parses.take([*range(0, len(scene_parses), 3)]), in_turn(lexicon))
+    table = estimate_truth(scene_parses.take([*range(0, len(scene_parses), 3)]), in_turn(lexicon))
     assert table.num_rows == 0
     truth = Truth.from_table(table, lexicon, 0.0)
     evidence, image = gather_evidence([scenes[0]], truth=truth)[0], truth.of_image(scenes[0])
@@ -180,7 +180,7 @@ def test_the_estimate_hangs_on_no_order(sample_truth: pa.Table) -> None:
     parses = sample_parses()
     check_table(sample_truth, TRUTH)
     images = [parses.filter(pc.equal(parses["image_id"], image)) for image in parses["image_id"].unique()]
-    turned = estimate(pa.concat_tables(images[::-1]), in_turn(sample_lexicon()))
+    turned = estimate_truth(pa.concat_tables(images[::-1]), in_turn(sample_lexicon()))
     assert turned.drop_columns("coefficients").equals(sample_truth.drop_columns("coefficients"))
     one, other = (t["coefficients"].drop_null().to_pylist() for t in (turned, sample_truth))
     assert np.allclose(sum(one, []), sum(other, []), atol=1e-5)

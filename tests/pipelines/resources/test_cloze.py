@@ -17,7 +17,7 @@ from negcap.augment import plausibility
 from negcap.augment.cloze.file import FARTHEST, read_about, read_model
 from negcap.augment.cloze.fixed_point import STATE
 from negcap.augment.cloze.model import ClozeModel
-from negcap.augment.cloze.network import singles
+from negcap.augment.cloze.network import places_of_units
 from negcap.augment.cloze.states import SPECIAL, UNKNOWN, Units
 from negcap.augment.data import data_path
 from negcap.augment.edits import Edit
@@ -163,7 +163,7 @@ def test_a_file_holds_what_was_trained_and_measured_to_the_last_bit(tmp_path: Pa
     assert about["captions"] == 61 and about == read_about(path)
     assert about["perplexity"] == round(perplexity(back, PATTERN).perplexity, 3)
     caption = [0, 4, 2, 5, 7, 1]
-    (vectors,), _ = ClozeModel.load(path).network.read([caption], [singles(len(caption))])
+    (vectors,), _ = ClozeModel.load(path).network.read([caption], [places_of_units(len(caption))])
     assert np.array_equal(vectors, net.contexts(torch.tensor([caption]))[0].detach().numpy())
 
 
@@ -237,14 +237,14 @@ def test_a_model_is_continued_on_other_captions(model: Path, tmp_path: Path) -> 
     new = lines(tmp_path / "new.txt", *[f"A zebra stands beside a zebra in field {i}." for i in range(8)])
     other = lines(tmp_path / "other.txt", "A zebra stands beside a zebra.")
     known, _ = read_model(model)
-    assert known.of("zebra") is None
+    assert known.number_of("zebra") is None
     more, reached = tmp_path / "more.npz", []
     for epochs in ("1", "6"):
         given = ["--continue", str(model), "--held-out", other, "--output", str(more), "--epochs", epochs]
         assert main(["cloze", new, *given]) == 0
         reached.append(read_about(more)["perplexity"])
     units, arrays = read_model(more)
-    assert units.names[: len(known.names)] == known.names and units.of("zebra") is not None
+    assert units.names[: len(known.names)] == known.names and units.number_of("zebra") is not None
     assert arrays["query.bias"].shape == (16,)
     assert reached[1] < reached[0]
     about = read_about(more)
@@ -311,7 +311,9 @@ def test_a_surrogate_is_fitted_and_written_beside_the_model(tmp_path: Path) -> N
     assert about["captions"] == 40 and 0.3 < about["correlation"] <= 1
     texts = parse(["A dog on a couch."])
     cat = Row("noun", (Edit(2, 5, "cat"),), (1,), "dog", "cat")
-    (estimated,), (read,) = (how(texts, plausibility.encode(texts, own), [cat]) for how in (compare, read_and_compare))
+    (estimated,), (read,) = (
+        how(texts, plausibility.encode_captions(texts, own), [cat]) for how in (compare, read_and_compare)
+    )
     assert estimated != read and estimated.lowest == pytest.approx(read.lowest, abs=5)
     fit_to([captions], output, tmp_path / "again.npz", None, small)  # the old one is replaced
     assert (tmp_path / "again.npz").read_bytes() == output.read_bytes()

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from negcap.augment.edits import Edit, apply
+from negcap.augment.edits import Edit, apply_edits
 from negcap.pipelines.cli import main
 from negcap.pipelines.engine.manifest import read_manifest
 from negcap.pipelines.readers.pairs import read_pairs
@@ -55,7 +55,7 @@ def test_what_a_negative_changes_is_recovered_and_judged(run):
     changes = {(row["text"], row["replaced"], row["replacement"]) for row in kept}
     assert changes == {(text, old, new) for _, _, text, _, old, new, reason in PAIRS if reason is None}
     for row in kept:
-        assert apply(row["caption"], [Edit(e["start"], e["end"], e["new"]) for e in row["edits"]]) == row["text"]
+        assert apply_edits(row["caption"], [Edit(e["start"], e["end"], e["new"]) for e in row["edits"]]) == row["text"]
         assert all(row["caption"][e["start"] : e["end"]] == e["old"] for e in row["edits"])
         assert row["plausibility"] is not None and row["p_unnatural"] is not None
     assert {row["negative_id"] for row in rows_of(run, "judged")} - {None} == {row["negative_id"] for row in kept}
