@@ -2,11 +2,13 @@
 
 from pathlib import Path
 from random import Random
+from shutil import copytree
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 from PIL import Image
 
+from negcap.pipelines.cli import main
 from negcap.pipelines.publish.formats import PublishConfig
 from negcap.pipelines.publish.publish import publish
 from negcap.pipelines.quality.accuracy import accuracy
@@ -108,6 +110,13 @@ def changed(tmp_path: Path, edit: Any) -> Path:
     captions, negatives = rows(IMAGES, TESTS)
     edit(captions, negatives)
     return write_run(tmp_path / "changed", captions, negatives)
+
+
+def refine_attributes(run: Path, copy: Path) -> Path:
+    """A copy of a run of which some negatives of the operator attribute are kept as refined."""
+    options = ["--operator", "attribute", "--set", "rounds=1", "--scheduler", "synchronous", "--quiet"]
+    assert main(["refine", str(copytree(run, copy)), *options]) == 0
+    return copy
 
 
 def report(right: int, pairs: int, name: str = "noun", **others: tuple[int, int]) -> BlindReport:

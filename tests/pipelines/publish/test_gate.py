@@ -15,7 +15,7 @@ from negcap.pipelines.publish.gate import LEAST_PAIRS, PASSED, REFUSED, TOO_FEW,
 from negcap.pipelines.publish.publish import RefusedError
 from negcap.pipelines.quality.bias.baselines import TextPair, most_telling
 from negcap.pipelines.quality.bias.measure import FOLDER
-from tests.pipelines.publish.fixtures import changed, published, report
+from tests.pipelines.publish.fixtures import changed, published, refine_attributes, report
 
 Rows = list[dict[str, Any]]
 
@@ -122,9 +122,7 @@ def test_a_measure_is_kept_for_other_formats_and_made_again_if_damaged(
 
 
 def test_what_refine_kept_is_published(sample_run: Path, tmp_path: Path) -> None:
-    run = Path(shutil.copytree(sample_run, tmp_path / "run"))
-    options = ["--operator", "attribute", "--set", "rounds=1", "--scheduler", "synchronous", "--quiet"]
-    assert main(["refine", str(run), *options]) == 0
+    run = refine_attributes(sample_run, tmp_path / "run")
     files = published(run, tmp_path / "out", split=(), refined=True)
     kept = {row["text"] for table in read_table(run, "refined", ["text"]) for row in table.to_pylist()}
     assert {row["negative_caption"] for row in json.loads(files["attribute.json"]).values()} == kept

@@ -1,7 +1,6 @@
 """The blind baselines against plain counts, and what they find in pairs with a planted cue."""
 
 import re
-import sys
 from collections import Counter
 from pathlib import Path
 from random import Random
@@ -43,9 +42,7 @@ from negcap.pipelines.quality.bias.ngrams import (
     Window,
     ngram_differences,
     train,
-    windows,
 )
-from negcap.pipelines.quality.bias.topics import documents, topics_of
 from tests.tables import write_table
 
 TEXT = st.lists(st.sampled_from(["a", "dog", "cat", "runs", "."]), max_size=7).map(" ".join)
@@ -142,9 +139,6 @@ def test_the_interval_is_wilsons_and_pairs_of_one_image_count_for_fewer() -> Non
     assert copied.low == pytest.approx(apart.low, abs=0.1) and copied.pairs == 400
     certain = by_image([1.0] * 40, [str(i % 10) for i in range(40)])
     assert certain.low == pytest.approx(accuracy(10, 10).low)
-    for given_, said in (((0, 0), "pairs must be >= 1, was: 0"), ((1, 2, 0.5), "effect must be >= 1, was: 0.5")):
-        with pytest.raises(ValueError, match=said):
-            accuracy(*given_)
 
 
 FAULTS = {  # texts by the number of their faults
@@ -158,9 +152,9 @@ FAULTS = {  # texts by the number of their faults
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("faults", "text"), [(n, text) for n, texts in FAULTS.items() for text in texts])
-def test_format_faults(faults: int, text: str) -> None:
-    assert format_faults(text) == faults
+def test_format_faults() -> None:
+    for faults, texts in FAULTS.items():
+        assert {text: format_faults(text) for text in texts} == dict.fromkeys(texts, faults)
 
 
 # what they find
@@ -190,16 +184,6 @@ def test_what_is_even_over_all_images_and_not_within_a_topic_is_found() -> None:
     assert 38 < report["n-gram regression"].percent < 62 and report["regression by topic"].percent > 85
 
 
-def test_a_topic_is_not_told_by_the_word_that_differs() -> None:
-    vocabulary = NgramVocabulary()
-    captions = ["A red kite.", "A red kite by a sink.", "A kite.", "A lamp."]
-    true, negative = vocabulary.encode(captions[:2]), vocabulary.encode(["A red boat.", "A red boat by a sink."])
-    found = documents(vocabulary.encode(captions), ["a", "b", "b", "c"], true, windows(true, negative).true, ["a", "b"])
-    kite = found.images.toarray().T.tolist().index([1, 2, 0])
-    assert found.pairs.toarray()[:, kite].tolist() == [0, 1]  # a sibling says it, too
-    assert topics_of(found, 1).shape == (2,)
-
-
 def test_operators_are_measured_apart_and_together_and_too_few_images_leave_the_others() -> None:
     found = measure_each(with_all({"noun": pairs(), "verb": pairs(" zebra"), "shuffle": pairs()[:2]}), blind)
     reports = found.reports
@@ -222,14 +206,6 @@ def test_a_limit_takes_whole_images() -> None:
     assert len(kept) == 9 and all(n == 3 for n in Counter(pair.image_id for pair in kept).values())
     assert of_random_images(some, 30) == some
     assert {pair.image_id for pair in of_random_images(some, 10, seed=1)} != {pair.image_id for pair in kept}
-    with pytest.raises(ValueError, match="limit must be >= 1, was: 0"):
-        of_random_images(some, 0)
-
-
-def test_without_scikit_learn_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "sklearn.linear_model", None)
-    with pytest.raises(ImportError, match=r'pip install "negcap\[quality\]"'):
-        blind("symmetric", pairs())
 
 
 # a run

@@ -39,12 +39,3 @@ def test_images_differ_while_there_are_any_left(toy: Path) -> None:
     first = [sample_strata(toy, "negatives", ["operator"], 1, seed)["noun",][0] for seed in range(30)]
     counts = Counter(row["image_id"] for row in first)
     assert len(counts) >= 13 and max(counts.values()) <= 6  # of 24 images; 1.25 expected of each
-
-
-def test_what_is_not_there(toy: Path) -> None:
-    assert sample_strata(toy, "positives", ["operator"], 3) == {}
-    assert sample_strata(toy, "negatives", ["operator"], 3, only={"split": ("val",)}) == {}
-    with pytest.raises(ValueError, match="n must be >= 1, was: 0"):
-        sample_strata(toy, "negatives", ["operator"], 0)
-    with pytest.raises(ValueError, match=r"negatives/part-00000.parquet lacks the column reason"):
-        sample_strata(toy, "negatives", ["reason"], 1)
