@@ -147,7 +147,7 @@ def test_what_no_small_change_makes_true_has_no_counterpart(negative: str) -> No
 
 
 def scenes(*arguments: object) -> int:
-    return main(["scenes", *(str(argument) for argument in arguments), "--quiet"])
+    return main(["scenes", *map(str, arguments), "--quiet"])
 
 
 @pytest.fixture(scope="session")
