@@ -117,9 +117,14 @@ def test_aro_takes_boxes(toy: Toy, tmp_path: Path) -> None:
     boxes.write_text("image_id,x,y,width,height\n" + "".join(f"{name},1,2,3,4\n" for name in names))
     aro = json.loads((toy.publish(tmp_path / "aro", "aro", images=None, boxes=boxes) / "noun.json").read_text())
     assert {tuple(row[f"bbox_{side}"] for side in "xywh") for row in aro} == {(1, 2, 3, 4)}
-    boxes.write_text("image_id,x,y,width,height\n")
-    with pytest.raises(ValueError, match=r"no box for image p\d+: give --images, or its box in --set boxes=FILE"):
-        toy.publish(tmp_path / "none", "aro", images=None, boxes=boxes)
+    for text, message in (
+        ("x,y,width,height\n", r"no box for image p\d+: give --images, or its box in --set boxes=FILE"),
+        ("x,y,width,height\np001,1,2,0,4\n", "boxes.csv:2: a box must be whole pixels"),
+        ("x,y,width\n", "boxes.csv: lacks the column height"),
+    ):
+        boxes.write_text(f"image_id,{text}")
+        with pytest.raises(ValueError, match=message):
+            toy.publish(tmp_path / "none", "aro", images=None, boxes=boxes)
 
 
 def test_negclip_as_its_dataset_reads_it(toy: Toy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,7 @@ from negcap.pipelines.engine.storage import move
 from negcap.pipelines.publish.formats import FORMATS, PublishConfig
 from negcap.pipelines.publish.publish import publish
 from negcap.pipelines.score.test_set import ScoreConfig, read_test_set
-from negcap.pipelines.tables.images import Box, Images, read_boxes
+from negcap.pipelines.tables.images import Box, Images
 from negcap.schemas.negatives import POSITIVES
 from tests.conftest import ROOT
 from tests.pipelines.publish.fixtures import (
@@ -125,20 +125,6 @@ def test_images_are_found_by_path_name_or_stem(tmp_path: Path) -> None:
     (tmp_path / "images" / "e.jpg").write_text("no image")
     with pytest.raises(ValueError, match=r"e.jpg: must be an image file"):
         folder.box("e.jpg")
-
-
-def test_boxes_are_read_and_checked(tmp_path: Path) -> None:
-    file = tmp_path / "boxes.csv"
-    file.write_text("image_id,x,y,width,height\np001,1,2,3,4\n")
-    assert read_boxes(file) == {"p001": Box(1, 2, 3, 4)}
-    bad = {
-        "x,y,width,height\np001,1,2,0,4\n": ":2: a box must be whole pixels",
-        "x,y,width\n": ": lacks the column height",
-    }
-    for text, said in bad.items():
-        file.write_text(f"image_id,{text}")
-        with pytest.raises(ValueError, match=f"boxes.csv{said}"):
-            read_boxes(file)
 
 
 def test_missing_images_are_named_counted_and_skipped(run: Path, images: Path, tmp_path: Path) -> None:

@@ -18,6 +18,8 @@ CASES = {  # a CSV of two columns: by line the fields of each record, or what is
     "several lines": (
         '1.jpg,"A dog\n\nsleeps, and a cat"\n2.jpg,B',
         {1: ["1.jpg", "A dog\n\nsleeps, and a cat"], 4: ["2.jpg", "B"]}),
+    "several lines with as many commas as records have": (
+        '1.jpg,"A dog\nruns, jumps\nand sleeps."', {1: ["1.jpg", "A dog\nruns, jumps\nand sleeps."]}),
     "never closed": (
         '1.jpg,A\n2.jpg,"Two boys.\n3.jpg,A woman.',
         {1: ["1.jpg", "A"], 2: UNCLOSED, 3: ["3.jpg", "A woman."]}),

@@ -75,6 +75,8 @@ CASES: dict[str, Case] = {
        # the questions of a conversation are no captions
        Case({"a.json": json.dumps(value, indent=indent)}, captions, "caption=conversations.value" * ("turns" in name))
        for name, (value, captions) in OBJECTS.items() for indent in (None, 1)},
+    "a caption in each language": Case(
+        {"a.json": [{"image": "1.jpg", "en": {"caption": OWL}, "de": {"caption": "Zwei Eulen."}}]}, TWO[:1]),
     "a line for each image": Case({"a.jsonl": [{"1.jpg": [OWL]}, {"2.jpg": HEN}]}, TWO, format="table"),
     "a folder: pairs": Case({"a/1.jpg": "", "a/1.txt": OWL, "2.PNG": "", "2.caption": f"{HEN}\n{OWL}\n"},
                             [("2.PNG", HEN), ("2.PNG", OWL), ("a/1.jpg", OWL)]),
