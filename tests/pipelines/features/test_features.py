@@ -165,6 +165,10 @@ def test_bad_arrays_are_one_line_and_nothing_is_written(folder, tmp_path, capsys
 def test_bad_arguments_are_one_line(folder, photos, tmp_path, capsys):
     onnx = ["--onnx", model(tmp_path / "m.onnx", size=224)]
     (tmp_path / "bad.onnx").write_bytes(b"\x08\x07no model")
+    rows_alone = "(float[N,4] rows) => (float[N,4] same) { same = Relu (rows) }"
+    two = "(float[N,3,8,8] one, float[N,3,8,8] two) => (float[N,3,8,8] sum) { sum = Add (one, two) }"
+    for name, graph in (("rows", rows_alone), ("two", two)):
+        save_model(tmp_path / f"{name}.onnx", f'<ir_version: 8, opset_import: ["" : 17]> {name} {graph}')
     for name in ("empty", "text"):
         (tmp_path / name).mkdir()
     (tmp_path / "text" / "a.jpg").write_text("none")
@@ -177,7 +181,10 @@ def test_bad_arguments_are_one_line(folder, photos, tmp_path, capsys):
         ([photos, *onnx, "--grid"], "layer classes must be a map (C, h, w) or tokens (R, D) per image, was: (2,)"),
         ([photos, *onnx, "--set", "crop=300"], "resize must be >= crop (300), was: 256"),
         ([photos, *onnx, "--set", "crop=16"], "crop must be 224 as m.onnx reads (224, 224), was: 16"),
-        ([photos, "--onnx", tmp_path / "bad.onnx"], "bad.onnx: must be an ONNX model with one image input"),
+        *(
+            ([photos, "--onnx", tmp_path / f"{name}.onnx"], f"{name}.onnx: must be an ONNX model with one image input")
+            for name in ("bad", "rows", "two")
+        ),
         ([tmp_path / "empty", *onnx], "must have photos"),
     ):
         refused(capsys, said, tmp_path / "run", *arguments)
@@ -237,14 +244,18 @@ small (float[{batch},{shape}] image) => (float[{batch},2] classes, float[{batch}
 """
 
 
-def model(path: Path, *, channels_last: bool = False, batch: int | str = "N", size: int | str = "S") -> Path:
+def save_model(path: Path, text: str) -> Path:
     from onnx import parser, save
 
+    save(parser.parse_model(text), path)
+    return path
+
+
+def model(path: Path, *, channels_last: bool = False, batch: int | str = "N", size: int | str = "S") -> Path:
     shape = f"{size},{size},3" if channels_last else f"3,{size},{size}"
     axes = [0, 3, 1, 2] if channels_last else [0, 1, 2, 3]
     weights = ",".join(map(repr, WEIGHTS.ravel().tolist()))
-    save(parser.parse_model(MODEL.format(batch=batch, shape=shape, weights=weights, axes=axes)), path)
-    return path
+    return save_model(path, MODEL.format(batch=batch, shape=shape, weights=weights, axes=axes))
 
 
 def expected_map(path: Path) -> np.ndarray:

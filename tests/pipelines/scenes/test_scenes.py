@@ -223,14 +223,6 @@ def test_damaged_or_lost_is_made_again(tmp_path: Path, capsys: pytest.CaptureFix
     assert scenes(*command, 4) == 2 and "seed was 3, is now 4" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("command", ["scenes --output {tmp}/file", "counterparts {tmp}", "judge {tmp}"])
-def test_bad_input_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str) -> None:
-    (tmp_path / "file").touch()
-    assert main(command.format(tmp=tmp_path).split()) == 2
-    shown = capsys.readouterr().err
-    assert "must be a " in shown and str(tmp_path) in shown and shown.count("\n") == 1
-
-
 def test_a_run_gets_pictures_of_negatives_and_winoground_s_pairs(world: Path, tmp_path: Path) -> None:
     run, pairs = Path(shutil.copytree(world, tmp_path / "run")), tmp_path / "pairs"
     command = ["counterparts", str(run), "--operator", "noun", "--share", "0.2", "--quiet"]
