@@ -167,7 +167,8 @@ def test_bad_arguments_are_one_line(folder, photos, tmp_path, capsys):
     (tmp_path / "bad.onnx").write_bytes(b"\x08\x07no model")
     rows_alone = "(float[N,4] rows) => (float[N,4] same) { same = Relu (rows) }"
     two = "(float[N,3,8,8] one, float[N,3,8,8] two) => (float[N,3,8,8] sum) { sum = Add (one, two) }"
-    for name, graph in (("rows", rows_alone), ("two", two)):
+    whole = "(float[N,3,8,8] image) => (int64[N,3,8,8] whole) { whole = Cast <to = 7> (image) }"
+    for name, graph in (("rows", rows_alone), ("two", two), ("whole", whole)):
         save_model(tmp_path / f"{name}.onnx", f'<ir_version: 8, opset_import: ["" : 17]> {name} {graph}')
     for name in ("empty", "text"):
         (tmp_path / name).mkdir()
@@ -184,6 +185,10 @@ def test_bad_arguments_are_one_line(folder, photos, tmp_path, capsys):
         *(
             ([photos, "--onnx", tmp_path / f"{name}.onnx"], f"{name}.onnx: must be an ONNX model with one image input")
             for name in ("bad", "rows", "two")
+        ),
+        (
+            [photos, "--onnx", tmp_path / "whole.onnx", "--set", "crop=8"],
+            "whole must be floats, one row per image",
         ),
         ([tmp_path / "empty", *onnx], "must have photos"),
     ):
