@@ -8,7 +8,7 @@ from random import Random
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from negcap.pipelines.quality.accuracy import accuracy, by_image
@@ -42,7 +42,9 @@ from negcap.pipelines.quality.bias.ngrams import (
     Window,
     ngram_differences,
     train,
+    windows,
 )
+from negcap.pipelines.quality.bias.topics import documents, topics_of
 from tests.tables import write_table
 
 TEXT = st.lists(st.sampled_from(["a", "dog", "cat", "runs", "."]), max_size=7).map(" ".join)
@@ -67,6 +69,7 @@ def grams(text: str) -> Counter[str]:
     return Counter(" ".join(tokens[i : i + n]) for n in (1, 2, 3) for i in range(len(tokens) - n + 1))
 
 
+@settings(deadline=None)
 @example([("a a", "a a a"), ("a a a a", "a a a")])
 @given(st.lists(st.tuples(TEXT, TEXT), min_size=1, max_size=5))
 def test_differences_are_those_of_counts(pairs: list[tuple[str, str]]) -> None:
@@ -115,6 +118,7 @@ def test_a_fold_is_judged_by_what_others_say() -> None:
         NgramVocabulary(max_words=8).encode(["one two three four five six"])
 
 
+@settings(deadline=None, max_examples=50)
 @given(st.lists(st.integers(0, 30).map(str), min_size=1, max_size=200), st.integers(0, 9))
 def test_no_image_straddles_folds(images: list[str], seed: int) -> None:
     if len(set(images)) < 5:
@@ -182,6 +186,16 @@ def test_what_is_even_over_all_images_and_not_within_a_topic_is_found() -> None:
         captions += [CorpusText(true, str(n)), CorpusText(f"There is a place{topic}.", str(n))]
     report = blind("in topics", pairs, corpus=captions).baselines
     assert 38 < report["n-gram regression"].percent < 62 and report["regression by topic"].percent > 85
+
+
+def test_a_topic_is_not_told_by_the_word_that_differs() -> None:
+    vocabulary = NgramVocabulary()
+    captions = ["A red kite.", "A red kite by a sink.", "A kite.", "A lamp."]
+    true, negative = vocabulary.encode(captions[:2]), vocabulary.encode(["A red boat.", "A red boat by a sink."])
+    found = documents(vocabulary.encode(captions), ["a", "b", "b", "c"], true, windows(true, negative).true, ["a", "b"])
+    kite = found.images.toarray().T.tolist().index([1, 2, 0])
+    assert found.pairs.toarray()[:, kite].tolist() == [0, 1]  # a sibling says it, too
+    assert topics_of(found, 1).shape == (2,)
 
 
 def test_operators_are_measured_apart_and_together_and_too_few_images_leave_the_others() -> None:

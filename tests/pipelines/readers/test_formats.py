@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from ijson import JSONError
 
@@ -129,6 +129,7 @@ def test_nan_and_infinity_that_python_writes_are_no_values(format: str, tmp_path
     assert (read(path).captions, read(path).reasons) == (captions, reasons)
 
 
+@settings(deadline=None)
 @given(
     st.recursive(st.text(st.sampled_from('NaInfty-\\"{}[], é🐕')) | st.floats() | st.none(), st.lists),
     st.integers(1, 40),

@@ -2,7 +2,7 @@
 
 import time
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from negcap.pipelines.readers.files import split_in
@@ -100,6 +100,7 @@ def test_markup_without_end_costs_no_time() -> None:
     assert time.process_time() - started < 2
 
 
+@settings(deadline=None)
 @given(st.text(max_size=300))
 def test_cleaning_is_idempotent_and_total(text):
     record = cleaned(text)

@@ -14,7 +14,8 @@ import torch
 from torch import nn
 
 from negcap.augment import plausibility
-from negcap.augment.cloze.file import read_about, read_model
+from negcap.augment.cloze.file import FARTHEST, read_about, read_model
+from negcap.augment.cloze.fixed_point import STATE
 from negcap.augment.cloze.model import ClozeModel
 from negcap.augment.cloze.network import singles
 from negcap.augment.cloze.states import SPECIAL, UNKNOWN, Units
@@ -28,7 +29,7 @@ from negcap.pipelines.resources.cloze import corpus
 from negcap.pipelines.resources.cloze.config import ClozeTrainingConfig, Sizes, SurrogateConfig
 from negcap.pipelines.resources.cloze.corpus import encode, read_photo_ids, read_source, tokenised, vocabulary
 from negcap.pipelines.resources.cloze.network import Cloze, enlarged, load, perplexity, save
-from negcap.pipelines.resources.cloze.surrogate import fit_to
+from negcap.pipelines.resources.cloze.surrogate import ReplacedPlace, SurrogateNetwork, fit_to
 from negcap.pipelines.resources.cloze.train import new_network, rate, sampled_loss, train, unit_sampler
 from tests.augment.fixtures import sample_parses
 from tests.conftest import ROOT, SAMPLE
@@ -281,6 +282,24 @@ def test_make_calls_the_command_with_what_it_is_given(tmp_path: Path) -> None:
     words = "-m negcap.pipelines.resources cloze one.json two.json --output own.npz --epochs 2".split()
     assert words in [shlex.split(line)[1:] for line in shown.splitlines() if "resources" in line]
     assert resources.commands["cloze"].make_context("cloze", words[3:]).params["epochs"] == 2
+
+
+@torch.no_grad()
+def test_a_surrogate_estimates_by_its_formula() -> None:
+    net, rng = SurrogateNetwork(4, 5, 2.0, SurrogateConfig(width=6, shares=3)), np.random.default_rng(0)
+    embedding, units, changes = torch.randn(9, 4), np.array([1, 4, 2]), rng.integers(-99, 99, (2, 2, 5))
+    vectors = rng.normal(size=(3, 4)).astype(np.float32)
+    caption = ReplacedPlace(vectors, units, 1, np.zeros((2, 3)), changes.astype(np.int16))
+    losses, replacement = net([caption, caption], embedding)
+    assert replacement.tolist() == [0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3]
+    known = torch.cat([torch.from_numpy(vectors), embedding[units] / 2.0], 1)
+    for number, (index, place) in enumerate((index, place) for index in range(2) for place in range(3)):
+        context = net.context(torch.cat([known[place], known[1]])) + net.distance.weight[place - 1 + FARTHEST]
+        share = net.share(nn.functional.gelu(context, approximate="tanh"))
+        side = int(place > 1)  # the forward GRU has seen the change
+        change = torch.from_numpy(changes[side, index]).float() * 2.0 ** (1 - STATE)
+        expected = share @ (net.after if side else net.before)(change)
+        torch.testing.assert_close(losses[[number, number + 6]], expected.expand(2))
 
 
 def test_a_surrogate_is_fitted_and_written_beside_the_model(tmp_path: Path) -> None:
