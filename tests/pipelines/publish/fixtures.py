@@ -73,10 +73,14 @@ def write_images(folder: Path, names: list[str]) -> Path:
     return folder
 
 
+def config(format: str = "sugarcrepe", **given: Any) -> PublishConfig:
+    """Settings that publish the test split whatever can be guessed without its images."""
+    return PublishConfig(format=format, **{"license": "CC0-1.0", "allow_blind": True, "split": ("test",), **given})
+
+
 def published(run: Path, output: Path, format: str = "sugarcrepe", **given: Any) -> dict[str, bytes]:
-    """What is published, by path; without asking how guessable it is."""
-    config = PublishConfig(format=format, **{"license": "CC0-1.0", "allow_blind": True, "split": ("test",), **given})
-    publish(run, output, config, say=lambda _: None)
+    """What is published, by path."""
+    publish(run, output, config(format, **given), say=lambda _: None)
     return {path.relative_to(output).as_posix(): path.read_bytes() for path in output.rglob("*") if path.is_file()}
 
 
@@ -124,6 +128,5 @@ class Toy(NamedTuple):
         return [row for row, n in zip(self.texts(operator), ids, strict=True) if n["negative_id"].endswith(":0")]
 
     def publish(self, output: Path, format: str, **given: Any) -> Path:
-        options = {"license": "CC0-1.0", "allow_blind": True, "split": ("test",), "images": self.images, **given}
-        publish(self.run, output, PublishConfig(format=format, **options), say=lambda _: None)
+        published(self.run, output, format, **{"images": self.images, **given})
         return output

@@ -15,7 +15,7 @@ import pytest
 
 from negcap.pipelines.engine.manifest import manifest_path
 from negcap.pipelines.engine.storage import move
-from negcap.pipelines.publish.formats import FORMATS, PublishConfig
+from negcap.pipelines.publish.formats import FORMATS
 from negcap.pipelines.publish.publish import publish
 from negcap.pipelines.score.test_set import ScoreConfig, read_test_set
 from negcap.pipelines.tables.images import Box, Images
@@ -26,6 +26,7 @@ from tests.pipelines.publish.fixtures import (
     PROVENANCE,
     TESTS,
     changed,
+    config,
     published,
     rows,
     write_images,
@@ -34,10 +35,6 @@ from tests.pipelines.publish.fixtures import (
 from tests.tables import replace_shard, write_table
 
 Rows = list[dict[str, Any]]
-
-
-def config(format: str = "sugarcrepe", **given: Any) -> PublishConfig:
-    return PublishConfig(format=format, **{"license": "CC0-1.0", "allow_blind": True, "split": ("test",), **given})
 
 
 def publish_over(run: Path, output: Path, format: str = "sugarcrepe", **given: Any) -> None:
