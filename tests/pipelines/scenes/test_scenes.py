@@ -120,6 +120,16 @@ def test_everything_is_drawn_inside_the_picture_and_in_its_colour() -> None:
     assert {thing.kind for scene in SCENES for thing in scene.things} == set(KINDS)
 
 
+def test_a_pattern_is_drawn_on_its_thing_alone() -> None:
+    *others, ball = TABLE.things
+    plain = np.asarray(draw(TABLE._replace(things=(*others, ball._replace(pattern="")))))
+    for pattern in ("striped", "spotted"):
+        marked = np.asarray(draw(TABLE._replace(things=(*others, ball._replace(pattern=pattern)))))
+        changed = np.any(marked != plain, axis=-1)
+        inside = changed[ball.top : ball.bottom, ball.left : ball.right]
+        assert 0.1 < inside.mean() < 0.7 and changed.sum() == inside.sum()
+
+
 def test_pictures_and_their_features_are_always_the_same_and_not_dead() -> None:
     pictures, again = ([draw(compose(Random(f"test {n}"))) for n in range(60)] for _ in range(2))
     assert [png(picture) for picture in pictures] == [png(picture) for picture in again]
