@@ -137,33 +137,39 @@ def test_bad_rows_are_rejected_with_a_reason(folder, tmp_path, capsys):
     refused(capsys, "../b.jpg: unsafe_path", tmp_path / "strict", array, "--strict")
 
 
-@pytest.mark.parametrize(
-    ("stored", "said"),
-    [
-        (b"no array", "dev_ims.npy: must be a NumPy array"),
-        (np.array([{"a": 1}, None], object), "dev_ims.npy: must be a NumPy array"),
-        (np.array([["a", "b"]] * IDS), "(N, D) or (N, R, D) of floats or uint8, was: <U1"),
-        (np.zeros(IDS), "(N, D) or (N, R, D) of floats or uint8, was: float64 (7,)"),
-        (np.zeros((IDS, WIDTH), np.int8), "of floats or uint8, was: int8 (7, 5)"),
-        (np.zeros((IDS - 1, WIDTH), np.float16), "per line of dev_images.txt: 7 or 35, has 6"),
-        (np.zeros((IDS, WIDTH + 1), np.float16), "must have rows of float16 (5,) as train_ims.npy, has float16 (6,)"),
-        (None, "must have arrays named <split>_ims.npy, has dev_grid.npy"),
-    ],
-)
-def test_bad_arrays_are_one_line_and_nothing_is_written(folder, tmp_path, capsys, stored, said):
-    if stored is None:
-        for split in ("dev", "train"):
-            (folder / f"{split}_ims.npy").unlink()
-    elif isinstance(stored, bytes):
-        (folder / "dev_ims.npy").write_bytes(stored)
-    else:
-        np.save(folder / "dev_ims.npy", stored, allow_pickle=True)
-    refused(capsys, said, tmp_path / "run", folder)
+BAD_ARRAYS: list[tuple[np.ndarray | bytes | None, str]] = [  # dev_ims.npy, or None for no arrays; the message
+    (b"no array", "dev_ims.npy: must be a NumPy array"),
+    (np.array([{"a": 1}, None], object), "dev_ims.npy: must be a NumPy array"),
+    (np.array([["a", "b"]] * IDS), "(N, D) or (N, R, D) of floats or uint8, was: <U1"),
+    (np.zeros(IDS), "(N, D) or (N, R, D) of floats or uint8, was: float64 (7,)"),
+    (np.zeros((IDS, WIDTH), np.int8), "of floats or uint8, was: int8 (7, 5)"),
+    (np.zeros((IDS - 1, WIDTH), np.float16), "per line of dev_images.txt: 7 or 35, has 6"),
+    (np.zeros((IDS, WIDTH + 1), np.float16), "must have rows of float16 (5,) as train_ims.npy, has float16 (6,)"),
+    (None, "must have arrays named <split>_ims.npy, has dev_grid.npy"),
+]
+
+
+def test_bad_arrays_are_one_line_and_nothing_is_written(folder, tmp_path, capsys):
+    file = folder / "dev_ims.npy"
+    for stored, message in BAD_ARRAYS:
+        if stored is None:
+            file.unlink()
+            (folder / "train_ims.npy").unlink()
+        elif isinstance(stored, bytes):
+            file.write_bytes(stored)
+        else:
+            np.save(file, stored, allow_pickle=True)
+        refused(capsys, message, tmp_path / "run", folder)
 
 
 def test_bad_arguments_are_one_line(folder, photos, tmp_path, capsys):
     onnx = ["--onnx", model(tmp_path / "m.onnx", size=224)]
     (tmp_path / "bad.onnx").write_bytes(b"\x08\x07no model")
+    rows_alone = "(float[N,4] rows) => (float[N,4] same) { same = Relu (rows) }"
+    two = "(float[N,3,8,8] one, float[N,3,8,8] two) => (float[N,3,8,8] sum) { sum = Add (one, two) }"
+    whole = "(float[N,3,8,8] image) => (int64[N,3,8,8] whole) { whole = Cast <to = 7> (image) }"
+    for name, graph in (("rows", rows_alone), ("two", two), ("whole", whole)):
+        save_model(tmp_path / f"{name}.onnx", f'<ir_version: 8, opset_import: ["" : 17]> {name} {graph}')
     for name in ("empty", "text"):
         (tmp_path / name).mkdir()
     (tmp_path / "text" / "a.jpg").write_text("none")
@@ -176,7 +182,14 @@ def test_bad_arguments_are_one_line(folder, photos, tmp_path, capsys):
         ([photos, *onnx, "--grid"], "layer classes must be a map (C, h, w) or tokens (R, D) per image, was: (2,)"),
         ([photos, *onnx, "--set", "crop=300"], "resize must be >= crop (300), was: 256"),
         ([photos, *onnx, "--set", "crop=16"], "crop must be 224 as m.onnx reads (224, 224), was: 16"),
-        ([photos, "--onnx", tmp_path / "bad.onnx"], "bad.onnx: must be an ONNX model with one image input"),
+        *(
+            ([photos, "--onnx", tmp_path / f"{name}.onnx"], f"{name}.onnx: must be an ONNX model with one image input")
+            for name in ("bad", "rows", "two")
+        ),
+        (
+            [photos, "--onnx", tmp_path / "whole.onnx", "--set", "crop=8"],
+            "whole must be floats, one row per image",
+        ),
         ([tmp_path / "empty", *onnx], "must have photos"),
     ):
         refused(capsys, said, tmp_path / "run", *arguments)
@@ -236,14 +249,18 @@ small (float[{batch},{shape}] image) => (float[{batch},2] classes, float[{batch}
 """
 
 
-def model(path: Path, *, channels_last: bool = False, batch: int | str = "N", size: int | str = "S") -> Path:
+def save_model(path: Path, text: str) -> Path:
     from onnx import parser, save
 
+    save(parser.parse_model(text), path)
+    return path
+
+
+def model(path: Path, *, channels_last: bool = False, batch: int | str = "N", size: int | str = "S") -> Path:
     shape = f"{size},{size},3" if channels_last else f"3,{size},{size}"
     axes = [0, 3, 1, 2] if channels_last else [0, 1, 2, 3]
     weights = ",".join(map(repr, WEIGHTS.ravel().tolist()))
-    save(parser.parse_model(MODEL.format(batch=batch, shape=shape, weights=weights, axes=axes)), path)
-    return path
+    return save_model(path, MODEL.format(batch=batch, shape=shape, weights=weights, axes=axes))
 
 
 def expected_map(path: Path) -> np.ndarray:
@@ -278,12 +295,12 @@ def test_a_grid_keeps_the_regions_and_the_default_is_the_first_output(photos, on
 
 
 def test_threads_and_another_place_make_the_same_bytes(photos, onnx, tmp_path):
-    made = []
+    runs = []
     for threads, place in ((1, photos), (2, shutil.copytree(photos, tmp_path / "other"))):
         run = tmp_path / f"run{threads}"
         extracted(run, place, "--onnx", onnx, *SIZES, "--set", f"threads={threads}", "--set", "shard_size=2")
-        made.append({path.name: path.read_bytes() for path in run.rglob("features/*")})
-    assert made[0] == made[1] and sum(name.endswith(".parquet") for name in made[0]) == 3
+        runs.append({path.name: path.read_bytes() for path in run.rglob("features/*")})
+    assert runs[0] == runs[1] and sum(name.endswith(".parquet") for name in runs[0]) == 3
 
 
 def test_bad_photos_are_rejected_and_the_rest_goes_on(photos, onnx, tmp_path):
@@ -296,12 +313,9 @@ def test_bad_photos_are_rejected_and_the_rest_goes_on(photos, onnx, tmp_path):
     found = extracted(tmp_path / "run", *options, "--set", "batch=2")
     assert list(found) == ["a", "e", "c"]
     assert rejected(tmp_path / "run") == {
-        "b.png": "unreadable",
-        "d.png": "unreadable",
-        "other/a.png": "duplicate_image_id",
-        "odd\u2028name.png": "control_characters",
-        "thin.png": "too_large",
-    }
+        "b.png": "unreadable", "d.png": "unreadable", "other/a.png": "duplicate_image_id",
+        "odd\u2028name.png": "control_characters", "thin.png": "too_large",
+    }  # fmt: skip
     details = next(read_table(tmp_path / "run", "rejected_images"))["detail"].to_pylist()
     assert "an image must have <= 100,000,000 pixels, 100000 x 1 resized has 100100000 x 1001" in details
     alone = extracted(tmp_path / "alone", *options, "--set", "batch=1")
@@ -366,10 +380,9 @@ def test_huge_photos_are_not_decoded():
         assert caught.value.reason == "too_large"
 
 
-@pytest.mark.parametrize(
-    ("format", "mode", "colour"),
-    [("JPEG", "RGB", "red"), ("JPEG", "L", 9), ("PNG", "RGB", "red"), ("PNG", "RGBA", (9, 9, 9, 99)), ("PNG", "P", 0)],
-)
+@pytest.mark.parametrize(("format", "mode", "colour"), [
+    ("JPEG", "RGB", "red"), ("JPEG", "L", 9), ("PNG", "RGB", "red"), ("PNG", "RGBA", (9, 9, 9, 99)), ("PNG", "P", 0),
+])  # fmt: skip
 def test_large_photos_are_reduced_as_they_are_decoded(format, mode, colour):
     large, file = Image.new(mode, (100, 40), colour), io.BytesIO()
     exif = large.getexif()

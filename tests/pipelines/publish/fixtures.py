@@ -2,18 +2,18 @@
 
 from pathlib import Path
 from random import Random
+from shutil import copytree
 from typing import Any, NamedTuple
 
-import pyarrow as pa
 from PIL import Image
 
+from negcap.pipelines.cli import main
 from negcap.pipelines.publish.formats import PublishConfig
 from negcap.pipelines.publish.publish import publish
 from negcap.pipelines.quality.accuracy import accuracy
 from negcap.pipelines.quality.bias.baselines import BlindReport
-from negcap.schemas.captions import CAPTIONS
-from negcap.schemas.negatives import NEGATIVES
-from tests.tables import write_table
+from tests import runs
+from tests.runs import Row, caption_row, negative_row
 
 IMAGES, TESTS = 24, 9
 TOYS, TOY_TESTS = 14, 5
@@ -27,64 +27,41 @@ def sentence(colour: str, thing: str, place: str, number: int) -> str:
     return f"A {colour} {thing} with the number {number} stands {place}."
 
 
-def rows(images: int, tests: int, draws: int = 3) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+def rows(images: int, tests: int, draws: int = 3) -> tuple[list[Row], list[Row]]:
     """Captions and negatives of `images` images, the last `tests` of them the test split; five captions an image.
 
     noun and place are exchanged alike often in both directions; numeral says "dozen" in every negative.
     """
     rng = Random(3)
-    captions: list[dict[str, Any]] = []
-    negatives: list[dict[str, Any]] = []
+    captions: list[Row] = []
+    negatives: list[Row] = []
     for i in range(images):
         split = "train" if i < images - tests else "test"
         thing = rng.choice(THINGS)
         for n, place in enumerate(PLACES):
             colour, number = rng.choice(COLOURS), 100 + 7 * i + n
-            text = sentence(colour, thing, place, number)
-            key = {"caption_id": f"toy:p{i:03d}:{n}", "image_id": f"p{i:03d}", "split": split, "origin": "human"}
-            captions.append({**key, "image": f"p{i:03d}.jpg", "language": "en", "text": text})
+            caption = caption_row(sentence(colour, thing, place, number), f"p{i:03d}", n, split)
+            captions.append(caption)
             others = rng.sample([other for other in THINGS if other != thing], draws)
-            for k, other in enumerate(others):
-                negatives.append(negative(key, "noun", k, text, sentence(colour, other, place, number), thing, other))
+            negatives += [replaced(caption, "noun", k, thing, other) for k, other in enumerate(others)]
             if n != 4:
-                false = text.replace(str(number), "dozen")
-                negatives.append(negative(key, "numeral", 0, text, false, str(number), "dozen"))
+                negatives.append(replaced(caption, "numeral", 0, str(number), "dozen"))
     return captions, negatives
 
 
-def negative(key: dict[str, Any], operator: str, k: int, caption: str, text: str, old: str, new: str) -> dict[str, Any]:
-    start = caption.index(old)
-    edit = {"start": start, "end": start + len(old), "old": old, "new": new}
-    return {
-        **key,
-        "negative_id": f"{key['caption_id']}#{operator}:{k}",
-        "family": operator,
-        "operator": operator,
-        "caption": caption,
-        "draw": k,
-        "text": text,
-        "edits": [edit],
-        "replaced": old,
-        "replacement": new,
-        "replaced_synset": None,
-        "replacement_synset": None,
-        "p_true": None if operator == "numeral" else (k + 1) / 100,
-        "plausibility": -1.25 - k,
-        "concreteness": None if operator == "numeral" else 0.75,
-    }
+def replaced(caption: Row, operator: str, draw: int, old: str, new: str) -> Row:
+    """The negative of a caption in which a word is another; numerals have fewer measures than nouns."""
+    start = caption["text"].index(old)
+    nouns = {"p_true": (draw + 1) / 100, "concreteness": 0.75} if operator == "noun" else {}
+    columns = {"edits": [{"start": start, "end": start + len(old), "old": old, "new": new}], "replaced": old}
+    columns |= {"replacement": new, "plausibility": -1.25 - draw, **nouns}
+    return negative_row(caption, operator, caption["text"].replace(old, new, 1), draw, **columns)
 
 
-def write_run(run: Path, captions: list[dict[str, Any]], negatives: list[dict[str, Any]], images: int = 7) -> Path:
+def write_run(run: Path, captions: list[Row], negatives: list[Row], images: int = 7) -> Path:
     """Write the tables, `images` images a shard."""
-    names = list(dict.fromkeys(row["image_id"] for row in captions))
-    for number, first in enumerate(range(0, len(names), images)):
-        here = set(names[first : first + images])
-        for table, schema, all_rows in (("captions", CAPTIONS, captions), ("negatives", NEGATIVES, negatives)):
-            mine = [row for row in all_rows if row["image_id"] in here]
-            filled = [{**dict.fromkeys(schema.names), **row} for row in mine]
-            kept = [{name: row[name] for name in schema.names} for row in filled]
-            write_table(run, table, pa.Table.from_pylist(kept, schema), number, PROVENANCE)
-    return run
+    shards = -(-len({row["image_id"] for row in captions}) // images)
+    return runs.write_run(run, shards=shards, provenance=PROVENANCE, captions=captions, negatives=negatives)
 
 
 def write_images(folder: Path, names: list[str]) -> Path:
@@ -96,10 +73,14 @@ def write_images(folder: Path, names: list[str]) -> Path:
     return folder
 
 
+def config(format: str = "sugarcrepe", **given: Any) -> PublishConfig:
+    """Settings that publish the test split whatever can be guessed without its images."""
+    return PublishConfig(format=format, **{"license": "CC0-1.0", "allow_blind": True, "split": ("test",), **given})
+
+
 def published(run: Path, output: Path, format: str = "sugarcrepe", **given: Any) -> dict[str, bytes]:
-    """What is published, by path; without asking how guessable it is."""
-    config = PublishConfig(format=format, **{"license": "CC0-1.0", "allow_blind": True, "split": ("test",), **given})
-    publish(run, output, config, say=lambda _: None)
+    """What is published, by path."""
+    publish(run, output, config(format, **given), say=lambda _: None)
     return {path.relative_to(output).as_posix(): path.read_bytes() for path in output.rglob("*") if path.is_file()}
 
 
@@ -108,6 +89,13 @@ def changed(tmp_path: Path, edit: Any) -> Path:
     captions, negatives = rows(IMAGES, TESTS)
     edit(captions, negatives)
     return write_run(tmp_path / "changed", captions, negatives)
+
+
+def refine_attributes(run: Path, copy: Path) -> Path:
+    """A copy of a run of which some negatives of the operator attribute are kept as refined."""
+    options = ["--operator", "attribute", "--set", "rounds=1", "--scheduler", "synchronous", "--quiet"]
+    assert main(["refine", str(copytree(run, copy)), *options]) == 0
+    return copy
 
 
 def report(right: int, pairs: int, name: str = "noun", **others: tuple[int, int]) -> BlindReport:
@@ -140,6 +128,5 @@ class Toy(NamedTuple):
         return [row for row, n in zip(self.texts(operator), ids, strict=True) if n["negative_id"].endswith(":0")]
 
     def publish(self, output: Path, format: str, **given: Any) -> Path:
-        options = {"license": "CC0-1.0", "allow_blind": True, "split": ("test",), "images": self.images, **given}
-        publish(self.run, output, PublishConfig(format=format, **options), say=lambda _: None)
+        published(self.run, output, format, **{"images": self.images, **given})
         return output

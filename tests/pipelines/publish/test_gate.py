@@ -15,7 +15,7 @@ from negcap.pipelines.publish.gate import LEAST_PAIRS, PASSED, REFUSED, TOO_FEW,
 from negcap.pipelines.publish.publish import RefusedError
 from negcap.pipelines.quality.bias.baselines import TextPair, most_telling
 from negcap.pipelines.quality.bias.measure import FOLDER
-from tests.pipelines.publish.fixtures import changed, published, report
+from tests.pipelines.publish.fixtures import changed, published, refine_attributes, report
 
 Rows = list[dict[str, Any]]
 
@@ -54,17 +54,14 @@ def test_negatives_that_were_not_checked_are_refused_and_marked(tmp_path: Path) 
     assert "some may be true of their image: uniform\\_noun." in " ".join(card.replace(">", "").split())
 
 
-@pytest.mark.parametrize(
-    "right, pairs, outcome",
-    [
-        (51, 77, TOO_FEW),  # 66 %, but its interval begins at 55
-        (66, 100, PASSED),  # 66 %, from 56
-        (70, 100, REFUSED),  # from 60.4
-        (640, 1000, REFUSED),  # from 61
-        (620, 1000, PASSED),  # from 58.9
-        (29, 29, REFUSED),  # from 88
-    ],
-)
+@pytest.mark.parametrize(("right", "pairs", "outcome"), [
+    (51, 77, TOO_FEW),  # 66 %, but its interval begins at 55
+    (66, 100, PASSED),  # 66 %, from 56
+    (70, 100, REFUSED),  # from 60.4
+    (640, 1000, REFUSED),  # from 61
+    (620, 1000, PASSED),  # from 58.9
+    (29, 29, REFUSED),  # from 88
+])  # fmt: skip
 def test_the_lower_end_of_the_interval_decides(right: int, pairs: int, outcome: str) -> None:
     verdict = GateVerdict(60, {"noun": report(right, pairs)})
     assert verdict.outcome("noun") == outcome
@@ -74,9 +71,10 @@ def test_the_lower_end_of_the_interval_decides(right: int, pairs: int, outcome: 
 
 def test_a_handful_of_an_operator_does_not_stop_a_set_that_passes_as_a_whole() -> None:
     few, many, told = report(29, 29), report(150, 300), report(290, 300)
-    assert GateVerdict(60, {"preposition": few, "noun": many, "all": many}).refused == []
-    assert GateVerdict(60, {"preposition": few, "noun": told, "all": told}).refused == ["preposition", "noun", "all"]
-    assert GateVerdict(60, {"preposition": told, "noun": many, "all": many}).refused == ["preposition"]
+    for preposition, noun, refused in (
+        (few, many, []), (few, told, ["preposition", "noun", "all"]), (told, many, ["preposition"]),
+    ):  # fmt: skip
+        assert GateVerdict(60, {"preposition": preposition, "noun": noun, "all": noun}).refused == refused
 
 
 def test_a_baseline_that_is_mostly_wrong_counts_reversed() -> None:
@@ -122,9 +120,7 @@ def test_a_measure_is_kept_for_other_formats_and_made_again_if_damaged(
 
 
 def test_what_refine_kept_is_published(sample_run: Path, tmp_path: Path) -> None:
-    run = Path(shutil.copytree(sample_run, tmp_path / "run"))
-    options = ["--operator", "attribute", "--set", "rounds=1", "--scheduler", "synchronous", "--quiet"]
-    assert main(["refine", str(run), *options]) == 0
+    run = refine_attributes(sample_run, tmp_path / "run")
     files = published(run, tmp_path / "out", split=(), refined=True)
     kept = {row["text"] for table in read_table(run, "refined", ["text"]) for row in table.to_pylist()}
     assert {row["negative_caption"] for row in json.loads(files["attribute.json"]).values()} == kept

@@ -43,12 +43,3 @@ def test_its_files_are_those_of_its_checksums_and_its_metadata() -> None:
     for name, expected in sums.items():
         assert hashlib.sha256((PUBLISHED / name).read_bytes()).hexdigest() == expected, name
     assert json.loads((PUBLISHED / "croissant.json").read_text(encoding="utf-8"))["license"]
-
-
-def test_hugging_face_datasets_load_it_by_operator(tmp_path: Path) -> None:
-    datasets = pytest.importorskip("datasets")
-    for operator in ("noun", "preposition"):
-        loaded = datasets.load_dataset(str(PUBLISHED), operator, cache_dir=str(tmp_path / "cache"))
-        (split,) = loaded.values()
-        assert len(split) == sum(len(rows) for name, rows in rows_of(PUBLISHED).items() if f"/{operator}/" in name)
-        assert {"caption", "negative_caption"} <= set(split.column_names)

@@ -1,7 +1,6 @@
 """The blind baselines against plain counts, and what they find in pairs with a planted cue."""
 
 import re
-import sys
 from collections import Counter
 from pathlib import Path
 from random import Random
@@ -9,7 +8,7 @@ from random import Random
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from negcap.pipelines.quality.accuracy import accuracy, by_image
@@ -70,6 +69,7 @@ def grams(text: str) -> Counter[str]:
     return Counter(" ".join(tokens[i : i + n]) for n in (1, 2, 3) for i in range(len(tokens) - n + 1))
 
 
+@settings(deadline=None)
 @example([("a a", "a a a"), ("a a a a", "a a a")])
 @given(st.lists(st.tuples(TEXT, TEXT), min_size=1, max_size=5))
 def test_differences_are_those_of_counts(pairs: list[tuple[str, str]]) -> None:
@@ -118,6 +118,7 @@ def test_a_fold_is_judged_by_what_others_say() -> None:
         NgramVocabulary(max_words=8).encode(["one two three four five six"])
 
 
+@settings(deadline=None, max_examples=50)
 @given(st.lists(st.integers(0, 30).map(str), min_size=1, max_size=200), st.integers(0, 9))
 def test_no_image_straddles_folds(images: list[str], seed: int) -> None:
     if len(set(images)) < 5:
@@ -142,9 +143,6 @@ def test_the_interval_is_wilsons_and_pairs_of_one_image_count_for_fewer() -> Non
     assert copied.low == pytest.approx(apart.low, abs=0.1) and copied.pairs == 400
     certain = by_image([1.0] * 40, [str(i % 10) for i in range(40)])
     assert certain.low == pytest.approx(accuracy(10, 10).low)
-    for given_, said in (((0, 0), "pairs must be >= 1, was: 0"), ((1, 2, 0.5), "effect must be >= 1, was: 0.5")):
-        with pytest.raises(ValueError, match=said):
-            accuracy(*given_)
 
 
 FAULTS = {  # texts by the number of their faults
@@ -158,9 +156,9 @@ FAULTS = {  # texts by the number of their faults
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("faults", "text"), [(n, text) for n, texts in FAULTS.items() for text in texts])
-def test_format_faults(faults: int, text: str) -> None:
-    assert format_faults(text) == faults
+def test_format_faults() -> None:
+    for faults, texts in FAULTS.items():
+        assert {text: format_faults(text) for text in texts} == dict.fromkeys(texts, faults)
 
 
 # what they find
@@ -222,14 +220,6 @@ def test_a_limit_takes_whole_images() -> None:
     assert len(kept) == 9 and all(n == 3 for n in Counter(pair.image_id for pair in kept).values())
     assert of_random_images(some, 30) == some
     assert {pair.image_id for pair in of_random_images(some, 10, seed=1)} != {pair.image_id for pair in kept}
-    with pytest.raises(ValueError, match="limit must be >= 1, was: 0"):
-        of_random_images(some, 0)
-
-
-def test_without_scikit_learn_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "sklearn.linear_model", None)
-    with pytest.raises(ImportError, match=r'pip install "negcap\[quality\]"'):
-        blind("symmetric", pairs())
 
 
 # a run

@@ -36,15 +36,6 @@ def test_images_differ_while_there_are_any_left(toy: Path) -> None:
     (everything,) = sample_strata(toy, "negatives", ["operator"], 10_000, only={"operator": ("noun",)}).values()
     mine = sorted(row["negative_id"] for row in NEGATIVES if row["operator"] == "noun")
     assert sorted(row["negative_id"] for row in everything) == mine and everything[:30] == some
-    first = [sample_strata(toy, "negatives", ["operator"], 1, seed)["noun",][0] for seed in range(30)]
+    first = [sample_strata(toy, "negatives", ["operator"], 1, seed)["noun",][0] for seed in range(20)]
     counts = Counter(row["image_id"] for row in first)
-    assert len(counts) >= 13 and max(counts.values()) <= 6  # of 24 images; 1.25 expected of each
-
-
-def test_what_is_not_there(toy: Path) -> None:
-    assert sample_strata(toy, "positives", ["operator"], 3) == {}
-    assert sample_strata(toy, "negatives", ["operator"], 3, only={"split": ("val",)}) == {}
-    with pytest.raises(ValueError, match="n must be >= 1, was: 0"):
-        sample_strata(toy, "negatives", ["operator"], 0)
-    with pytest.raises(ValueError, match=r"negatives/part-00000.parquet lacks the column reason"):
-        sample_strata(toy, "negatives", ["reason"], 1)
+    assert len(counts) >= 9 and max(counts.values()) <= 5  # of 24 images; 0.8 expected of each

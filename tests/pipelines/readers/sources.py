@@ -85,12 +85,22 @@ class Read(NamedTuple):
 
 
 def read(source: str | Path, format: str = "", columns: str = "", **options: Any) -> Read:
-    found = list(readers.read(str(source), format or readers.detect(str(source)), options_of(columns, **options)))
-    return Read([r for r in found if isinstance(r, Record)], [r for r in found if isinstance(r, Rejected)])
+    items = list(readers.read(str(source), format or readers.detect(str(source)), options_of(columns, **options)))
+    return Read([r for r in items if isinstance(r, Record)], [r for r in items if isinstance(r, Rejected)])
 
 
-def captions_of(source: str | Path, format: str = "", columns: str = "", **options: Any) -> Sequence[tuple[str, str]]:
-    """The image and text of each caption of a source of which no record is rejected."""
-    found = read(source, format, columns, **options)
-    assert found.rejected == []
-    return found.captions
+class Case(NamedTuple):
+    """A source in one of many forms: its files, the columns that a user names, and what is read of it."""
+
+    files: Files
+    captions: list[tuple[str, str]]  # image and text
+    columns: str = ""
+    rejected: Sequence[str] = ()  # reasons
+    format: str = ""  # detected if empty
+
+    def check(self, folder: Path) -> None:
+        """Write the files and read the folder, or the file if it is only one at its top."""
+        path = put(folder, self.files)
+        source = path if len(self.files) == 1 and Path(path).parent == folder else folder
+        result = read(source, self.format, self.columns)
+        assert (result.captions, [bad.reason for bad in result.rejected]) == (self.captions, [*self.rejected])

@@ -2,7 +2,7 @@
 
 import time
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from negcap.pipelines.readers.files import split_in
@@ -100,6 +100,7 @@ def test_markup_without_end_costs_no_time() -> None:
     assert time.process_time() - started < 2
 
 
+@settings(deadline=None)
 @given(st.text(max_size=300))
 def test_cleaning_is_idempotent_and_total(text):
     record = cleaned(text)
@@ -116,10 +117,12 @@ def test_names_of_images_and_splits() -> None:
             rejected = clean(Record("a.csv", 12, image, HEN))
             assert isinstance(rejected, Rejected), image
             assert (rejected[:3], rejected.text) == (("a.csv", 12, reason), HEN)
+    bad_id = clean(Record("a.csv", 1, "1.jpg", HEN, id="a\x07b"))
+    assert isinstance(bad_id, Rejected) and bad_id.reason == "control_characters"
     assert {image: image_id(image) for image in IMAGE_IDS} == IMAGE_IDS
     assert {name: split_in(f"s3://train/val/{name}") for name in SPLITS} == SPLITS
     spaced = [f"Owl at 9.41{space}PM.png" for space in "\u0020\u00a0\u1680\u2003\u2009\u202f\u205f\u3000"]
     seen = ("鳥\u30001.jpg", "🦉.jpg", "o'wl (2) [b] #3.jpg", "10:41 owl.jpg")
-    plain = ("owl.jpg", "a/b.c/owl..jpg", "https://host/owl.jpg", "..owl", "10", "münz.png", "jpg")
+    plain = ("a" * 1000, "owl.jpg", "a/b.c/owl..jpg", "https://host/owl.jpg", "..owl", "10", "münz.png", "jpg")
     for image in (*plain, *spaced, *seen):
         assert clean(Record("a.csv", 1, image, HEN)).image == image

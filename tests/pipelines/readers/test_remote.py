@@ -39,7 +39,7 @@ def host() -> Iterator[str]:
         server.shutdown()
 
 
-def ingested(url: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> str:
+def error_line(url: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> str:
     """The only line that reading a source that cannot be read prints; nothing is written."""
     assert main(["build", url, "--output", str(folder / "run"), *INGEST, "--quiet"]) == 2
     assert not (folder / "run").exists()
@@ -72,7 +72,7 @@ def test_what_fails_elsewhere_is_one_line_without_credentials(url, said, host, t
         monkeypatch.setenv(name, "secret")
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
     monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
-    line = ingested(url.replace("HOST", host), tmp_path, capsys)
+    line = error_line(url.replace("HOST", host), tmp_path, capsys)
     assert line.startswith(said.replace("HOST", host)) and "secret" not in line
 
 
@@ -85,7 +85,7 @@ def test_an_encrypted_archive_is_one_line(start: str, tmp_path: Path, capsys: py
     for mark, flags in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
         data[data.find(mark) + flags] |= 1
     path.write_bytes(data)
-    assert ingested(f"{start}{path}", tmp_path, capsys).endswith(
+    assert error_line(f"{start}{path}", tmp_path, capsys).endswith(
         "File 'a.csv' is encrypted, password required for extraction"
     )
 

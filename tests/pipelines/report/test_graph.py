@@ -1,9 +1,8 @@
+"""A scene graph in plain words."""
+
 import io
 
-import pytest
-
 import negcap
-from negcap.pipelines.cli import main
 from negcap.pipelines.report.rows import print_graph
 
 
@@ -23,9 +22,3 @@ def test_a_graph_in_plain_words() -> None:
     assert shown("") == "objects     –\nattributes  –\nrelations   –\n"
     assert "tennis racket" in shown("A tennis racket.") and "tennis" not in shown("A tennis racket.", simple=True)
     assert "\x1b" not in shown("A \x1b[31mred\x1b[0m car.")  # control characters do not steer a terminal
-
-
-@pytest.mark.parametrize("flags", [[], ["simple"]])
-def test_the_command_prints_to_stdout(flags: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["graph", "A dog on a couch.", *(f"--{flag}" for flag in flags)]) == 0
-    assert capsys.readouterr().out == shown("A dog on a couch.", **dict.fromkeys(flags, True))

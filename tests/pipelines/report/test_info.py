@@ -40,23 +40,23 @@ def test_info_tells_what_no_longer_fits(sample_run: Path, tmp_path: Path) -> Non
     assert states["truth"] == "stale: made from other lexicon" and states["negatives"].startswith("stale: ")
 
 
-def test_the_command_prints_a_table_or_json(sample_run: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["info", str(sample_run)]) == 0
-    shown = capsys.readouterr().out
-    assert "200 of 40 images" in shown and "finished" in shown
-    assert main(["info", str(sample_run), "--json"]) == 0
-    assert json.loads(capsys.readouterr().out) == json.loads(json.dumps(read_info(sample_run)))
+def test_the_command_prints_tables_and_columns_or_json(sample_run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def printed(*flags: str) -> str:
+        assert main(["info", *flags]) == 0
+        return capsys.readouterr().out
+
+    assert "200 of 40 images" in printed(str(sample_run))
+    assert json.loads(printed(str(sample_run), "--json")) == json.loads(json.dumps(read_info(sample_run)))
+    assert "\np_true  float, or null\n    estimated probability" in printed("--columns", "negatives")
+    assert main(["info"]) == 2
+    assert capsys.readouterr().err == "negcap info: RUN must be given, unless --columns is\n"
     assert [*map(size, (0, 999, 1000, 3_140_000, 2 * 10**12))] == ["0 B", "999 B", "1.0 kB", "3.1 MB", "2,000.0 GB"]
 
 
-def test_the_columns_of_a_table_with_and_without_a_run(sample_run: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["info", "--columns", "negatives"]) == 0
-    assert "\np_true  float, or null\n    estimated probability" in capsys.readouterr().out
+def test_the_columns_of_a_table_with_and_without_a_run(sample_run: Path) -> None:
     assert columns_of("negatives", sample_run) == columns_of("negatives", None)
     assert [column["column"] for column in columns_of("captions", sample_run)] == CAPTIONS.names
     with pytest.raises(ValueError, match="was: negativs; did you mean negatives"):
         columns_of("negativs", sample_run)
     with pytest.raises(ValueError, match="embeddings, generated"):
         columns_of("negative", None)
-    assert main(["info"]) == 2
-    assert capsys.readouterr().err == "negcap info: RUN must be given, unless --columns is\n"

@@ -27,6 +27,7 @@ from negcap.pipelines.engine.run import Execution, run_stage
 from negcap.pipelines.report import summary
 from negcap.pipelines.report.info import PAGE, page, write_page
 from tests.pipelines.engine.toy_stages import COUNT, SPLIT, TEXTS, ToyConfig, write_captions
+from tests.pipelines.report.test_rows import Terminal
 
 COUNTS = {
     "captions": 200, "noun.captions": 190, "noun.rows": 3000, "family.noun.captions": 190, "family.noun.rows": 3000,
@@ -90,11 +91,6 @@ def test_what_was_read_and_counted(tmp_path: Path) -> None:
     assert told("lexicon", {"train_only": 1, **counts})[2:] == [f"{said} of the train split"]
     blended = told("lexicon", {"train_only": 0, "blended": 1, "reference_captions": 5000, **counts})[2]
     assert blended == f"{said} (no train split found), plus the built-in counts (weight: 5,000 captions)"
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
 
 
 @pytest.mark.parametrize("make", [Terminal, io.StringIO])

@@ -137,7 +137,7 @@ def test_lists_say_what_arrays_hold(run: Path, photos: Path, clip: Path, tmp_pat
             scored(**{name: np.ones(shape, np.float32)})
 
 
-@pytest.mark.parametrize("format", ["sugarcrepe", "sugarcrepe++", "aro", "negclip", "coco", "huggingface"])
+@pytest.mark.parametrize("format", ["sugarcrepe++", "negclip", "coco"])
 def test_published_sets_have_the_pairs_of_their_run(format: str, run: Path, photos: Path, tmp_path: Path) -> None:
     of_test = ([row for row in table if row["split"] == "test"] for table in rows(IMAGES, TESTS))
     wanted = read_test_set(write_run(tmp_path / "run", *of_test), config(photos, per_operator=1, splits=()))

@@ -79,25 +79,15 @@ def test_a_model_is_read_once_and_again_when_it_has_changed(tmp_path: Path) -> N
     assert again is not None and not np.array_equal(again.bias, first.bias)
 
 
-@pytest.mark.parametrize(
-    ("fault", "message"),
-    [
-        ("none", "cloze must be the file of a cloze model, was: "),
-        ("damaged", "must be a cloze model in an .npz archive"),
-        ("part", "must hold the parameters of a cloze model"),
-    ],
-)
-def test_a_model_that_cannot_be_read_is_named_before_anything_is_written(
-    fault: str, message: str, model: Path, tmp_path: Path
-) -> None:
-    path = tmp_path / "own.npz"
-    if fault == "damaged":
-        content = bytearray(model.read_bytes())
-        content[len(content) // 2] ^= 1
-        path.write_bytes(content)
-    if fault == "part":
-        with np.load(model) as archive:
-            np.savez(path, **{name: archive[name] for name in archive.files if name != "bias"})
-    with pytest.raises((ValueError, FileNotFoundError), match=message) as raised:
-        negcap.build(SENTENCES, tmp_path / "run", cloze=path, scheduler="synchronous")
-    assert str(path) in str(raised.value) and not (tmp_path / "run").exists()
+def test_a_model_that_cannot_be_read_is_named_before_anything_is_written(model: Path, tmp_path: Path) -> None:
+    damaged = tmp_path / "damaged.npz"
+    content = bytearray(model.read_bytes())
+    content[len(content) // 2] ^= 1
+    damaged.write_bytes(content)
+    for path, message in (
+        (tmp_path / "none.npz", "cloze must be the file of a cloze model, was: .*none.npz"),
+        (damaged, "damaged.npz: must be a cloze model in an .npz archive"),
+    ):
+        with pytest.raises((ValueError, FileNotFoundError), match=message):
+            negcap.build(SENTENCES, tmp_path / "run", cloze=path, scheduler="synchronous")
+        assert not (tmp_path / "run").exists()
