@@ -107,7 +107,7 @@ def _is_thing(token: Token) -> bool:
 
 
 def is_bounded(caption: Caption, thing: Token) -> bool:
-    """Whether a thing is one that can be on one side only: "a tree", "two trees", not "trees", "the tops" or "grass"."""
+    """Whether a thing can be on one side only: "a tree" and "two trees", but not "trees", "the tops" or "grass"."""
     if thing.tag == "NNS":
         return caption.has(thing.index, "nummod")
     return caption.has(thing.index, "det", "nummod", "poss")
