@@ -11,6 +11,7 @@ from .caption import cached
 from .edits import Edit, apply_edits
 from .language.concreteness import Concreteness
 from .language.grammar import NUMBERS
+from .slots.sides import OPPOSITE
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -83,6 +84,11 @@ class Row:
         """Whether two numbers change places, not two phrases: "two boys next to a dog"."""
         words = self.replaced.split(BOTH)
         return self.change == "swap" and all(word == "a" or word in NUMBERS or word.isdigit() for word in words)
+
+    @property
+    def moves_side(self) -> bool:
+        """Whether it puts a thing on another side: "a barn on the left", "on the right"."""
+        return self.change == "preposition" and self.replaced.partition(BOTH)[0] in OPPOSITE
 
     @property
     def assertion(self) -> Row | None:

@@ -225,10 +225,13 @@ LEXICON = schema(
 BALANCE = schema(
     "balance",
     2,
-    kind=text("kind of the entry, as in lexicon"),
-    entry=text("the entry, as in lexicon"),
+    kind=text("kind of the entry, as in lexicon; unit: of the masked language model"),
+    entry=text("the entry, as in lexicon; of kind unit, the unit, or empty for all of them"),
     plural=boolean("true: the factor of the noun's plural form"),
-    weight=float64("factor; multiplies the entry's weight as a replacement, divides its weight to be replaced"),
+    weight=float64(
+        "factor; multiplies the entry's weight as a replacement, divides its weight to be replaced; of a unit, it "
+        "multiplies its probability: only of captions that are far from everyday photos"
+    ),
 )
 
 

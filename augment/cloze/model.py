@@ -27,10 +27,15 @@ Span = tuple[int, int]  # token numbers, the second exclusive
 
 @dataclass(frozen=True, eq=False)
 class ClozeModel:
-    """A cloze model: its vocabulary, and the network that computes vectors of places."""
+    """A cloze model: its vocabulary, and the network that computes vectors of places.
+
+    shift: what is added to the bias of each unit for a corpus, see `negcap.augment.cloze.adaptation`, (units,); None:
+    nothing.
+    """
 
     units: Units
     network: Network
+    shift: np.ndarray | None = None
 
     @classmethod
     def load(cls, path: Path) -> ClozeModel:
@@ -46,7 +51,8 @@ class ClozeModel:
     @cached_property
     def bias(self) -> np.ndarray:
         """What is added to the score of each unit: (units,)."""
-        return self.network.arrays["bias"]
+        bias = self.network.arrays["bias"]
+        return bias if self.shift is None else read_only(bias + self.shift)
 
     def numbers(self, words: Iterable[str | None]) -> np.ndarray:
         """The unit number of each word or phrase, -1 for None and for what is not in the vocabulary: (words,)."""

@@ -156,6 +156,8 @@ def agreement_edits(caption: Caption, noun: int, *, plural: bool) -> list[Edit] 
         finite = caption.first_dependent(verb.index, "aux", "auxpass") or verb  # the word that shows agreement
         if agreeing and _has_clause_between(caption, max(agreeing), finite.index):
             return None  # "a man speaks as a machine runs and | makes a hiss": which of them makes it
+        if plural and _is_of_another(caption, verb, noun):
+            return None
         agreeing.add(finite.index)
         lower = finite.lower
         new = None
@@ -181,6 +183,26 @@ def agreement_edits(caption: Caption, noun: int, *, plural: bool) -> list[Edit] 
         if new is not None:
             edits.append(Edit(finite.start, finite.end, cased_like(new, finite.text, caption.casing)))
     return None if plural and _has_stray_conjunct(caption, agreeing) else edits
+
+
+def _is_of_another(caption: Caption, verb: Token, noun: int) -> bool:
+    """Whether a verb is that of a noun nearer to it than the one at token `noun`, whatever the parse says.
+
+    "A man speaking with croaks of frogs, then a **child speaks**", "a man is speaking as a cat **growls and hisses**",
+    in which "growls" passes for a noun.
+    """
+    subjects = [subject.index for subject in caption.dependents(verb.index, "nsubj", "nsubjpass")]
+    if any(noun < subject < verb.index for subject in subjects) and noun in subjects:
+        return True
+    joined = (
+        caption.tokens[verb.index - 2] if verb.index > 1 and caption.word(verb.index - 1) in ("and", "or") else None
+    )
+    passes_for_noun = joined is not None and joined.tag == "NNS" and is_third_person(joined.lower)
+    return (
+        verb.dep == "conj"
+        and passes_for_noun
+        and any(word in _CLAUSE_WORDS for word in caption.lowered[noun + 1 : verb.index])
+    )
 
 
 def _has_clause_between(caption: Caption, first: int, last: int) -> bool:
@@ -291,7 +313,19 @@ def _verb_is_unclear(caption: Caption, noun: Token, *, plural: bool) -> bool:
         if finite.tag == "VBZ":
             return True
     has_no_verb = noun.dep == "ROOT" or (noun.dep == "conj" and first.dep == "ROOT")
-    return has_no_verb and _has_stray_verb(caption, noun, plural=plural)
+    if not has_no_verb:
+        return False
+    # "A small motor whine, then | shuts off": its first verb passes for the noun.
+    conjuncts = caption.dependents(noun.index, "conj")
+    for conjunct in conjuncts if plural else ():
+        if conjunct.tag == "VBZ" and not caption.has_dependent(conjunct.index, "nsubj", "nsubjpass"):
+            return True
+    # "A vehicle with a diesel engine | accelerates": a plural with the article of a singular is a verb.
+    for token in tokens[noun.index + 1 :] if plural else ():
+        is_verb = token.tag == "NNS" and is_third_person(token.lower)
+        if is_verb and any(article.lower in ARTICLES for article in caption.dependents(token.index, "det")):
+            return True
+    return _has_stray_verb(caption, noun, plural=plural)
 
 
 def _has_stray_verb(caption: Caption, noun: Token, *, plural: bool) -> bool:

@@ -64,7 +64,10 @@ def _heads_phrase(token: Token) -> bool:
 def _is_definite(caption: Caption, noun: Token) -> bool:
     """Whether a noun phrase begins with "the", "both", "his" or the like."""
     first = caption.phrase_start(noun.index)
-    return caption.lowered[first] in DEFINITE and first < noun.index or caption.has_dependent(noun.index, "poss")
+    if caption.lowered[first] in DEFINITE and first < noun.index or caption.has_dependent(noun.index, "poss"):
+        return True
+    # "The dog's side" is a phrase of the side, so that "dog" heads none.
+    return noun.dep == "poss" and any(token.lower in DEFINITE for token in caption.dependents(noun.index, "det"))
 
 
 def _is_bare(caption: Caption, noun: Token) -> bool:

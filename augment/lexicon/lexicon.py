@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 PAPER_RARE = 200  # VSE-C: "more than 200 occurrences"
 PAPER_CAPTIONS = 566_435  # COCO train + restval, the corpus of the papers' thresholds
 FLOOR = 5
+UNIT = "unit"  # the kind of the units of the cloze model in a table of factors
 COUNTED = "counted"  # the place of occurrences with a number or "a"
 MISTAGGED = 0.1  # share of the singular, below which the same word as a plural is the mistake of a tagger
 NOUNS = 4096  # number of nouns whose results are cached
@@ -188,11 +189,19 @@ class Lexicon:
 
     def balanced(self, balance: pa.Table) -> Lexicon:
         """A copy of this lexicon using the factors in `balance`, which were fitted to it (negcap.schemas.captions)."""
+        from ..cloze.adaptation import adapted
+        from ..cloze.model import cloze_model
+
         factors: dict[str, dict[tuple[str, bool], float]] = {name: {} for name in KINDS}
+        of_units: dict[str, float] = {}
         for kind, entry, is_plural, factor in zip(*balance.to_pydict().values(), strict=True):
-            factors[kind][entry, is_plural] = factor
+            if kind == UNIT:
+                of_units[entry] = factor
+            else:
+                factors[kind][entry, is_plural] = factor
         balanced = {name: entries.rebalanced(factors[name]) for name, entries in self.by_kind.items()}
-        return replace(self, by_kind=balanced)
+        cloze = adapted(self.cloze or cloze_model(), of_units) if of_units else self.cloze
+        return replace(self, by_kind=balanced, cloze=cloze)
 
 
 @dataclass(frozen=True, eq=False)

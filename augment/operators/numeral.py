@@ -16,6 +16,7 @@ from ..language.grammar import agreement_edits, indefinite_article, is_third_per
 from ..language.negation import bound_of, denials, leaves_count_open
 from ..language.reference import is_divided, is_single, other_mentions
 from ..language.semantic_classes import GROUPS, gender, is_body_part, is_person, is_worn, noun_overlap_table
+from ..language.wordnet import WordNet
 from ..lexicon.lexicon import Lexicon
 from ..plausibility import head_units
 from ..reproducible import log
@@ -263,11 +264,23 @@ def _is_in_name(caption: Caption, slot: Slot) -> bool:
     return any(text[:1].isupper() and text[1:].islower() for text in behind)
 
 
+def _has_plural(noun: str) -> bool:
+    """Whether a noun that the corpus has not in the plural may have one.
+
+    Not what WordNet does not know as a noun ("a **softer** banging noise"), nor what is a verb ("a siren **wailing**").
+    """
+    wordnet = WordNet.load()
+    is_of_verb = noun.endswith("ing") and bool(wordnet.senses(noun[:-3], "v") or wordnet.senses(f"{noun[:-3]}e", "v"))
+    return bool(wordnet.senses(noun, "n")) and not is_of_verb
+
+
 @cached_on_caption
 def _edits_to_other_number(caption: Caption, slot: Slot, lexicon: Lexicon) -> list[Edit] | None:
     """The edits that change the number of the noun (first), verbs and pronouns; None if no edit is known to be safe."""
     noun = caption.tokens[slot.noun]
     is_to_plural = slot.value == 1
+    if is_to_plural and not lexicon.plural.get(noun.lemma) and not _has_plural(noun.lemma):
+        return None
     if is_to_plural:
         surface = lexicon.plural.get(noun.lemma) or plural_of(noun.lemma)
     else:

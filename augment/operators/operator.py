@@ -13,10 +13,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from typing import NamedTuple, Protocol
 
+import numpy as np
+
 from ..candidates import Batch
+from ..caption import Caption
 from ..evidence import Evidence
 from ..lexicon.lexicon import Lexicon
 from ..rows import Row
+from ..sampling import order_keys
 from ..truth.contradiction import Violation
 
 
@@ -94,6 +98,20 @@ class ListedRows:
         return {caption: list(islice(self._rest[caption], number)) for caption, number in wanted.items()}
 
 
+class ChainedRows(NamedTuple):
+    """The rows of one source, and where it has no more those of another."""
+
+    first: Source
+    second: Source
+
+    def take(self, wanted: Mapping[int, int]) -> dict[int, list[Row]]:
+        """The next rows of some captions, at most as many as wanted."""
+        taken = self.first.take(wanted)
+        lacking = {caption: wanted[caption] - len(rows) for caption, rows in taken.items()}
+        more = self.second.take({caption: number for caption, number in lacking.items() if number})
+        return {caption: [*rows, *more.get(caption, ())] for caption, rows in taken.items()}
+
+
 class ListingOperator(Operator):
     """An operator that lists rows of its own for one caption, in the order in which they are taken."""
 
@@ -104,3 +122,11 @@ class ListingOperator(Operator):
     def rows(self, batch: Batch, seed: int) -> Source:
         """The rows of each caption of the batch, listed when they are taken."""
         return ListedRows(self.list_rows(evidence, batch, seed) for evidence in batch.evidence)
+
+
+def in_random_order(rows: list[Row], seed: int, operator: str, caption: Caption) -> list[Row]:
+    """The rows of one caption in an order that depends on nothing but the seed, the operator and the caption."""
+    if len(rows) < 2:
+        return rows
+    names = [f"{row.tokens} {row.replacement}" for row in rows]
+    return [rows[number] for number in np.argsort(order_keys(seed, operator, caption.caption_id, names)).tolist()]

@@ -1,23 +1,28 @@
-"""Replace a preposition (VSE-C, Table 8)."""
+"""Replace a preposition (VSE-C, Table 8), or the side that a prepositional phrase names."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import product
 
 import numpy as np
 
+from ..candidates import Batch
 from ..caption import Caption, cached, read_only
 from ..edits import replace_tokens
 from ..evidence import Evidence
+from ..language.coreference import may_corefer
 from ..language.negation import is_negated
 from ..language.semantic_classes import preposition_table
 from ..lexicon.entries import Entries
 from ..lexicon.lexicon import Lexicon
 from ..reproducible import log
-from ..rows import Row
+from ..rows import BOTH, SAID_AGAIN, Row, exchange_row
 from ..slots.nouns import Slot
+from ..slots.sides import OPPOSITE, Side, is_bounded, sides_of
 from ..slots.verbs import preposition_slots
 from ..truth.contradiction import Violation, said_by_caption, said_by_sibling
+from .operator import ChainedRows, ListedRows, Source, in_random_order
 from .replacement import ReplacingOperator, SlotOfCaption, Unfit
 
 LIKELIHOOD_POWER = 0.5  # the power of p(new | rest) in the weight of a preposition
@@ -26,8 +31,19 @@ LIKELIHOOD_POWER = 0.5  # the power of p(new | rest) in the weight of a preposit
 class ReplacePreposition(ReplacingOperator):
     """Replace a preposition (VSE-C, Table 8): "a cat on the table" -> "a cat under the table".
 
-    Prepositions of several words ("in front of") are one unit; particles, agents and set phrases are not replaced.
+    Prepositions of several words ("in front of") are one unit; particles, agents and set phrases are not replaced. Of
+    what is on a side, the side is replaced: "a barn on the left" -> "a barn on the right".
     """
+
+    def rows(self, batch: Batch, seed: int) -> Source:
+        """The rows of the prepositions, sampled by their weights, and behind these those of the sides."""
+        of_sides = ListedRows(self._rows_of_sides(evidence, seed) for evidence in batch.evidence)
+        return ChainedRows(super().rows(batch, seed), of_sides)
+
+    def _rows_of_sides(self, evidence: Evidence, seed: int) -> list[Row]:
+        """The rows that replace one side of a caption, or exchange two, in random order."""
+        caption = evidence.caption
+        return in_random_order(replace_sides(caption), seed, f"{self.name} of sides", caption)
 
     def slots(self, evidence: Evidence, lexicon: Lexicon) -> Iterable[Slot]:
         """The prepositions of the lexicon that say where something is, before a common noun that is not denied."""
@@ -74,6 +90,8 @@ class ReplacePreposition(ReplacingOperator):
         a table), or a caption has another one before this object that makes it likely.
         """
         object = evidence.caption.tokens[row.tokens[1]].lemma
+        if row.moves_side:
+            return side_violation(row, evidence)
         table = preposition_table()
         if not table.are_exclusive(row.replaced, row.replacement, object):
             return Violation("preposition_overlap")
@@ -133,3 +151,51 @@ def replace_preposition(caption: Caption, slot: Slot, new: str) -> Row:
     return Row(
         change="preposition", edits=(edit,), tokens=(slot.start, slot.noun), replaced=slot.entry, replacement=new
     )
+
+
+def replace_sides(caption: Caption) -> list[Row]:
+    """The rows that put a thing on the opposite side, or two things on the side of the other.
+
+    A side that the caption names twice is not replaced, and if it names the opposite side as well both change places;
+    not in "from left to right". A thing must not be one that may be on both sides, as trees are.
+    """
+    rows = []
+    for side in sides_of(caption):
+        opposite = OPPOSITE[side.word]
+        both = [other for other in sides_of(caption) if other.word in (side.word, opposite)]
+        is_named_once = caption.lowered.count(side.word) == 1 and caption.lowered.count(opposite) == len(both) - 1
+        if not is_named_once or both[0] is not side or not all(_is_on_one_side(caption, other) for other in both):
+            continue
+        if len(both) > 1 and may_corefer(both[0].thing.lemma, both[1].thing.lemma):
+            continue  # "a dog on the left and a dog on the right"
+        edits = [replace_tokens(caption, other.token, other.token + 1, OPPOSITE[other.word]) for other in both]
+        tokens = (side.token, side.thing.index)
+        if len(both) > 1:
+            rows.append(exchange_row("preposition", tuple(edits), tokens, side.word, opposite))
+            continue
+        row = Row(change="preposition", edits=tuple(edits), tokens=tokens, replaced=side.word, replacement=opposite)
+        rows.append(row)
+    return rows
+
+
+def _is_on_one_side(caption: Caption, side: Side) -> bool:
+    return is_bounded(caption, side.thing) and not is_negated(caption, side.thing.index)
+
+
+def side_violation(row: Row, evidence: Evidence) -> Violation | None:
+    """Why a thing may be on the side where a row puts it: a caption or another sentence says that such a thing is.
+
+    Also where another sentence says again on which side it is, which the negative would contradict.
+    """
+    caption = evidence.caption
+    moved = [side for side in sides_of(caption) if side.word in row.replaced.split(BOTH)]
+    for sibling in evidence.siblings:
+        is_sentence = sibling.whole is caption.whole
+        for side, said in product(moved, sides_of(sibling)):
+            if side.thing.lemma != said.thing.lemma and not may_corefer(side.thing.lemma, said.thing.lemma):
+                continue
+            if said.word == OPPOSITE[side.word]:
+                return Violation("sibling_says_so", f"{said.word} {said.thing.lemma}", sibling.caption_id)
+            if said.word == side.word and is_sentence:
+                return Violation(SAID_AGAIN, said.thing.lower)
+    return None

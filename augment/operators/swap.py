@@ -22,12 +22,11 @@ from ..language.semantic_classes import GROUPS, LIVING, are_incompatible, gender
 from ..language.wordnet import first_sense
 from ..lexicon.lexicon import Lexicon
 from ..rows import BOTH, Row, exchange_row
-from ..sampling import order_keys
 from ..slots.nouns import ADJECTIVE_TAGS, Slot, attribute_slots, noun_slots, numeral_value
 from ..truth.contradiction import Violation, interchangeable
 from .attribute import attribute_violation, replace_attribute
 from .numeral import ReplaceNumeral, may_be_one
-from .operator import ListingOperator, Traits
+from .operator import ListingOperator, Traits, in_random_order
 
 # The lowest sum of the log-odds of two nouns in each other's place, in nats.
 MIN_LOG_ODDS = -15.0
@@ -59,14 +58,6 @@ def _exchange_phrases(caption: Caption, left: Chunk, right: Chunk) -> list[Edit]
         Edit(first.start, tokens[left.end - 1].end, new_left),
         Edit(tokens[right.start].start, tokens[right.end - 1].end, new_right),
     ]
-
-
-def in_random_order(rows: list[Row], seed: int, operator: str, caption: Caption) -> list[Row]:
-    """The rows of one caption in an order that depends on nothing but the seed, the operator and the caption."""
-    if len(rows) < 2:
-        return rows
-    names = [f"{row.tokens} {row.replacement}" for row in rows]
-    return [rows[number] for number in np.argsort(order_keys(seed, operator, caption.caption_id, names)).tolist()]
 
 
 class Shuffle(ListingOperator):

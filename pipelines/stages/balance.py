@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -12,8 +13,12 @@ from pydantic import Field
 
 from ...augment.balance import BALANCED, Exchanges, exchanges, fit_factors
 from ...augment.caption import by_image, from_parses
+from ...augment.cloze.adaptation import fit_unit_factors
+from ...augment.cloze.model import cloze_model
+from ...augment.lexicon.lexicon import UNIT
 from ...augment.lexicon.nearness import count_nouns, nearness_of, reference_weight
 from ...augment.reproducible import record_rng
+from ...augment.sentences import sentences_of
 from ...augment.settings import AtLeastOne, Cloze, MaxTrue, Place, Settings
 from ...augment.truth.estimates import MAX_P_TRUE
 from ...schemas.captions import BALANCE, TRAIN_SPLITS
@@ -81,17 +86,20 @@ def in_train_splits(table: pa.Table) -> pa.Table:
     return table.filter(pc.equal(table[TRAIN], table[TRAIN][0])) if table.num_rows else table
 
 
-def find_exchanges(table: pa.Table, config: BalanceConfig, lexicon: WholeTable, truth: WholeTable) -> pa.Table:
+def find_exchanges(
+    table: pa.Table, units: pa.Table, config: BalanceConfig, lexicon: WholeTable, truth: WholeTable
+) -> pa.Table:
     """The exchanges of words that negatives of these captions would make: columns of Exchanges, and `kind`.
 
     Args:
         table: the parsed captions.
+        units: the factors of the units of the cloze model, a table of BALANCE.
         config: which kinds of words are balanced.
         lexicon, truth: tables of the run.
     """
     images = by_image(from_parses(in_train_splits(table)))
     cloze = load_cloze(config.cloze)
-    entries = load_lexicon(lexicon, cloze)
+    entries = load_lexicon(lexicon, cloze).balanced(units)
     known = load_truth(lexicon, truth, config.max_true, cloze)
     tables = []
     for kind, exchanged in exchanges(images, entries, known, config.chosen).items():
@@ -118,16 +126,29 @@ def fit(table: pa.Table, config: BalanceConfig, spread: Spread, lexicon: WholeTa
     if given is not None:
         return StageResult({"balance": given_table(given, BALANCE)}, {"captions": 0, "given": 1})
     kinds = sorted(config.chosen)
+    of_units = _unit_factors(table, config)
+    units = table_of(of_units, BALANCE)
     parts = [*batches(table, PART_CAPTIONS)] if kinds else []
-    exchanges_of_parts = spread(find_exchanges, [[part] for part in parts])
+    exchanges_of_parts = spread(find_exchanges, [[part, units] for part in parts])
     entries = lexicon.read(["kind", "entry", "place"])
     entries = entries.filter(pc.equal(entries["place"], "")).sort_by("entry")  # numbered as in Lexicon
-    rows = []
+    rows = of_units
     for kind in kinds:
         names = entries.filter(pc.equal(entries["kind"], kind))["entry"].to_pylist()
         factors = fit_factors(kind, names, _exchanges_of_kind(kind, exchanges_of_parts, parts))
         rows += [(kind, *entry, factor) for entry, factor in sorted(factors.items())]
     return StageResult({"balance": table_of(rows, BALANCE)}, {"captions": len(table)})
+
+
+def _unit_factors(table: pa.Table, config: BalanceConfig) -> list[tuple[str, str, bool, float]]:
+    """The factors of the units of the shipped cloze model, as rows of BALANCE, for captions that are far from everyday
+    photos; none for others, and none of a model that users have trained on such captions.
+    """
+    if config.cloze is not None or reference_weight(nearness_of(count_nouns(table))) == 1:
+        return []
+    sentences = chain.from_iterable(map(sentences_of, from_parses(table)))
+    factors = fit_unit_factors(sentences, cloze_model())
+    return [(UNIT, name, False, factor) for name, factor in sorted(factors.items())]
 
 
 def _given_balance(table: pa.Table, config: BalanceConfig) -> Path | None:

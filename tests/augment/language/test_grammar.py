@@ -173,8 +173,8 @@ def test_importing_inflect_leaves_the_checks_of_others_as_they_are(tmp_path: Pat
     code = """
 import sys, typeguard
 before = typeguard.typechecked
-from negcap.augment.language.grammar import plural
-assert plural("box") == "boxes"
+from negcap.augment.language.grammar import plural_of
+assert plural_of("box") == "boxes"
 assert typeguard.typechecked is before
 try:
     sys.modules["more_itertools"].windowed_complete("no number")
