@@ -92,11 +92,13 @@ def measure_run(run: Path, config: BlindConfig | None = None) -> Blindness:
 
 
 def measure_table(run: Path, config: BlindConfig, progress: Progress | None = None) -> Blindness:
-    """Measure a run's negatives operator by operator, in their configured order; those of fewer than 5 images are
-    `unmeasured`. Raises FileNotFoundError without the table, ValueError for an operator or split without rows.
+    """Measure a run's negatives operator by operator, in their configured order.
+
+    Operators with pairs of fewer than 5 images are `unmeasured`. Raises FileNotFoundError without the table, ValueError
+    for an operator or split without rows.
     """
     table = run / config.table
-    pairs: Mapping[str, Sequence[TextPair]]
+    pairs: Mapping[str, Sequence[TextPair]]  # by operator
     pairs = read_all(run, config.table, config.splits, config.seed, config.max_pairs)
     check_operators(config.operators, pairs or (kind.operator for kind in kinds_of(run, config.table)), table)
     if not pairs:
@@ -266,12 +268,15 @@ def _with_margin(accuracy: Accuracy) -> str:
 
 
 def _lines_of_words(report: BlindReport) -> list[str]:
+    """The words of a report as wrapped lines: "noun: words only in the true text : only in the negative: cat 12:3"."""
     words = [f"{cue.word} {cue.true:,}:{cue.negative:,}" for cue in report.words]
     label = f"{report.name}: words only in the true text : only in the negative:"
     return text_list(label, words or ["none significantly"])
 
 
 def _lines_of_ngrams(report: BlindReport) -> list[str]:
+    """The n-grams of a report with their weights as wrapped lines, first those for the true text, then the others."""
+    # Weights of a regression that does not guess better than a coin mean nothing.
     if report.ngrams.low <= 50:
         return [f"{report.name}: n-grams that speak for either text: none, the regression is not above chance"]
     lines = []
