@@ -129,7 +129,8 @@ def _run_packed(packed: bytes) -> WorkerReply:
 _run_packed.__module__ = "__main__"
 
 
-def _packed(function: Callable[..., object], *arguments: object) -> bytes:
+def _pack_call(function: Callable[..., object], *arguments: object) -> bytes:
+    """A call as bytes, which `_run_packed` unpacks in a worker."""
     from distributed.protocol.pickle import dumps
 
     return dumps((function, arguments))
@@ -141,10 +142,17 @@ def _has_negcap() -> bool:
 
 
 def executor(workers: int | None = None, scheduler: str | None = None, *, retries: int = 2) -> Executor:
-    """What runs the calls of stages, as `--workers` (None: one per core) and `--scheduler` say: None: local processes;
-    `synchronous`: this one; or an address, a scheduler file, `module:function`. It starts nothing yet. A call whose
-    worker dies is tried again `retries` times. Raises ValueError for workers below 1, or another or failing scheduler;
-    ClusterError for a file without an address.
+    """Choose what runs the calls of stages: new local processes, a running Dask cluster, or this process. Starts none.
+
+    Args:
+        workers: how many local processes; None: one per core.
+        scheduler: None: local processes; `synchronous`: this process; or an address, the path of a scheduler file, or
+            `module:function`.
+        retries: how often a call is tried again whose worker dies.
+
+    Raises:
+        ValueError: workers is below 1, or there is no such scheduler.
+        ClusterError: the scheduler file has no address.
     """
     if workers is not None and workers < 1:
         raise ValueError(f"workers must be >= 1, was: {workers}")
@@ -241,7 +249,7 @@ class Distributed(Executor):
     def _ask_workers(self, client: Client) -> None:
         """Leave those workers of a running scheduler out that cannot run negcap. Raises ClusterError if none can."""
         pool = client.get_executor(pure=False)
-        packed = _packed(_has_negcap)
+        packed = _pack_call(_has_negcap)
         asked = [pool.submit(_run_packed, packed, workers=[worker]) for worker in client.nthreads()]
         # A worker that is busy for so long will tell with its first call.
         answered = wait(asked, CONNECT_SECONDS).done
@@ -249,8 +257,9 @@ class Distributed(Executor):
         self._leave_out(client, {reply["worker"]: reply["unfit"] for reply in replies if reply["unfit"]})
 
     def _leave_out(self, client: Client, unfit: Mapping[str, str]) -> None:
-        """Leave workers out that cannot run negcap, and say so, once, with what to install. unfit: by worker, why.
-        Raises ClusterError, which says the same, if there are no others.
+        """Leave workers out that cannot run negcap, and say so, once, with what to install.
+
+        unfit: why a worker cannot, by its address. Raises ClusterError, which says the same, if there are no others.
         """
         new = {worker: why for worker, why in unfit.items() if worker not in self._unfit}
         for worker, why in new.items():
@@ -353,15 +362,17 @@ class Distributed(Executor):
         counted = -math.inf  # when the workers were counted last
 
         def receive(event: tuple[object, tuple[str, int, int]]) -> None:
+            """Take a report of a worker, (time, (for which `map`, position of the call, captions done so far))."""
             _, (to, position, done) = event
             if to == sender and on_report is not None:
                 on_report(position, done)
 
         def submit(position: int) -> None:
+            """Send a call to the workers."""
             # All workers are fit as a rule, and then Dask may also use those that come later. Once one is unfit, the
             # call must name the fit ones.
             only = self._fit_workers(client) if self._unfit else []
-            packed = _packed(_call_in_worker, sender, position, function, *calls[position])
+            packed = _pack_call(_call_in_worker, sender, position, function, *calls[position])
             future = pool.submit(_run_packed, packed, workers=only or None)
             running[future] = Submitted(position, only)
 
@@ -488,9 +499,10 @@ def _client_of_address(address: str) -> Client:
 
 def _client_of_new_workers(workers: int, retries: int) -> Client:
     """The client of new worker processes with one thread each. Raises ClusterError if one dies at every attempt."""
+    # A machine that is short of memory or busy for a moment may succeed at the second attempt.
     for _ in range(STARTS):
         try:
-            return _local(workers, retries)
+            return _start_local_cluster(workers, retries)
         except (RuntimeError, OSError, TimeoutError) as error:
             root: BaseException = error
     # The outer errors only say that a worker did not start.
@@ -501,7 +513,7 @@ def _client_of_new_workers(workers: int, retries: int) -> Client:
     raise ClusterError(f"worker processes died while they started ({why}): {root}") from root
 
 
-def _local(workers: int, retries: int) -> Client:
+def _start_local_cluster(workers: int, retries: int) -> Client:
     """Start a local Dask cluster of `workers` one-thread processes; retries: workers that may be lost with a task."""
     import dask
     from distributed import Client, LocalCluster

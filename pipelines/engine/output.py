@@ -54,7 +54,7 @@ class Output:
             )
 
     def __getstate__(self) -> dict[str, object]:
-        """Without what the run has, which may be much, and is for who decides."""
+        """What is sent to workers: all but the manifest, which may be large, and which only the main process needs."""
         return {**vars(self), "manifest": None}
 
     def begin(self) -> None:
@@ -74,7 +74,7 @@ class Output:
         return shards
 
     def all_current(self, keys: Sequence[str]) -> dict[int, ShardsOfTables]:
-        """Those shards, by number, that need not be made; `keys`: one per number."""
+        """The shards that need not be made again, by number; keys: the key that the shards of each number must have."""
         with ThreadPoolExecutor(4) as threads:
             shards_of_each_number = threads.map(self.current, range(len(keys)), keys)
             return {index: shards for index, shards in enumerate(shards_of_each_number) if shards is not None}
@@ -88,7 +88,10 @@ class Output:
         return manifest if intact else None
 
     def write(self, index: int, result: StageResult, key: str = "") -> ShardsOfTables:
-        """Write the shards of a number of a result's tables, the primary one last. key: empty: that of all inputs."""
+        """Write the tables of a result as the shards of number `index`, the primary one last.
+
+        key: a hash of what they are made from; empty: of all inputs.
+        """
         shards = {}
         provenance = self.identity.provenance()
         for name, schema in self.schemas.items():
@@ -114,9 +117,9 @@ class Output:
         )
         counts = self.summed_counts(finished)
         old = self.manifest
-        is_new = old is None or (old.complete, old.shards, old.counts) != (True, stated, counts)
-        # An unchanged one keeps its time, so that a run that is up to date is not touched.
-        if is_new:
+        is_unchanged = old is not None and old.complete and (old.shards, old.counts) == (stated, counts)
+        # The file of an unchanged one keeps its time: a run that is up to date is not touched.
+        if not is_unchanged:
             complete = Manifest(self.identity, complete=True, shards=stated, counts=counts, processor=processor())
             write_manifest(self.folder, complete)
         return counts

@@ -111,9 +111,8 @@ class RemotePath(PurePosixPath):
         """The names in this folder, with the sizes of files in bytes."""
         with self._system() as (system, path):
             listed = system.ls(path, detail=True)
-        entries = [
-            entry for entry in listed if entry["name"].strip("/") != path.strip("/")
-        ]  # some list the folder, too
+        # Some stores list the folder itself, too.
+        entries = [entry for entry in listed if entry["name"].strip("/") != path.strip("/")]
         return {entry["name"].rstrip("/").rpartition("/")[2]: entry["size"] or 0 for entry in entries}
 
     def iterdir(self) -> Iterator[RemotePath]:

@@ -101,14 +101,14 @@ class Progress:
         self._began = time.perf_counter()
         self._printed = self._began
         terminal = self._stream is not None and self._stream.isatty()
-        with self._drawn(total) if terminal else nullcontext() as self._bar:
+        with self._make_bar(total) if terminal else nullcontext() as self._bar:
             yield
         seconds = time.perf_counter() - self._began if self._steps else 0.0
         self.timings.append(Timing(name, self._captions, seconds, round(self._steps), reused, unit))
         if self._stream is not None:
             print(self.timings[-1], file=self._stream, flush=True)
 
-    def _drawn(self, total: int | None) -> Bar:
+    def _make_bar(self, total: int | None) -> Bar:
         """A bar for the stage that begins, to be drawn on the terminal. total: its steps; None: not known."""
         from rich import progress
         from rich.console import Console

@@ -48,14 +48,14 @@ class GateVerdict(NamedTuple):
         REFUSED if all operators together have PASSED: `refine --per-caption 1` leaves some operators a handful.
         """
         result = self.results[name]
-        few = result.pairs < LEAST_PAIRS
+        has_few = result.pairs < LEAST_PAIRS
         if isinstance(result, Unmeasured):
-            return TOO_FEW if few else REFUSED
+            return TOO_FEW if has_few else REFUSED
         if most_telling(result.baselines).cue.low <= self.limit:
-            return TOO_FEW if few else PASSED
+            return TOO_FEW if has_few else PASSED
         # A handful of pairs can be above the limit by chance, and has been measured with all the others, too.
-        part_of_passed = name != ALL and ALL in self.results and self.outcome(ALL) == PASSED
-        return TOO_FEW if few and part_of_passed else REFUSED
+        is_part_of_passed = name != ALL and ALL in self.results and self.outcome(ALL) == PASSED
+        return TOO_FEW if has_few and is_part_of_passed else REFUSED
 
     @property
     def reports(self) -> list[BlindReport]:
@@ -115,11 +115,11 @@ def cues_table(verdict: GateVerdict) -> Table:
     table.columns[1].justify = "left"
     for report in verdict.reports:
         if report.name in verdict.refused:
-            table.add_row(report.name, _cues(report))
+            table.add_row(report.name, _strongest_cues(report))
     return table
 
 
-def _cues(report: BlindReport) -> str:
+def _strongest_cues(report: BlindReport) -> str:
     """What tells an operator's negatives most, as text: words with their counts, or else n-grams."""
     # Words first: their counts show at once what is out of balance.
     if report.words:
