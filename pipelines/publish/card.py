@@ -319,7 +319,7 @@ def croissant(facts: Facts) -> Json:
 
 
 def _file_nodes(facts: Facts) -> list[Json]:
-    """A node of Croissant's graph for each published file, with its digest; none for those that only a pattern names."""
+    """A node of Croissant's graph for each published file, with its digest; none for one that only a pattern names."""
     unlisted = [record.files.pattern for record in facts.records if record.files and not record.files.listed]
     nodes = []
     for file in facts.files:

@@ -42,7 +42,7 @@ from ..tables.examples import (
     by_image,
     negatives_of,
     other_wordings,
-    questions,
+    two_noun_questions,
 )
 from ..tables.pairs import MEASURES, NEGATION
 from .images import CLIP_BENCHMARK, HUGGINGFACE, LMMS_EVAL, WEBDATASET
@@ -170,7 +170,7 @@ def in_questions(rows: pd.DataFrame) -> pd.DataFrame:
 def _one_question_per_caption(rows: list[Row]) -> Iterator[NegBenchQuestion]:
     """The questions about the captions of an image, at most one each; those about two nouns first."""
     asked = set[str]()
-    for question in questions(rows):
+    for question in two_noun_questions(rows):
         asked.add(question.true.caption_id)
         yield question
     for rows_of_caption in by_caption(rows):

@@ -58,14 +58,14 @@ def rows(publication: Publication) -> Rows:
             cuts_of_shard = next(cuts_of_shards, {})
             if not cuts_of_shard:
                 raise ValueError(f"components must have the captions in their order, lack: {caption_id}")
-        for pair in _pairs(negatives, cuts_of_shard[caption_id]):
+        for pair in _labelled_pairs(negatives, cuts_of_shard[caption_id]):
             is_empty = False
             yield Addition(f"{negatives[0].split}.jsonl", pair)
     if is_empty:
         raise ValueError(f"format snli needs negatives within a relation of their caption, {run} has none")
 
 
-def _pairs(negatives: Sequence[Row], cuts: Sequence[TextSpan]) -> Iterator[dict[str, str]]:
+def _labelled_pairs(negatives: Sequence[Row], cuts: Sequence[TextSpan]) -> Iterator[dict[str, str]]:
     """For each cut an entailed pair, and one with a negative drawn from those that change only this part, if any."""
     caption_id = negatives[0].caption_id
     text = negatives[0].text
@@ -84,7 +84,7 @@ def _pairs(negatives: Sequence[Row], cuts: Sequence[TextSpan]) -> Iterator[dict[
             yield {
                 "gold_label": label,
                 "sentence1": text,
-                "sentence2": _sentence(hypothesis, text),
+                "sentence2": _as_sentence(hypothesis, text),
                 "captionID": caption_id,
                 "pairID": f"{caption_id}#{cut.start}-{cut.end}{label[0]}",
                 "operator": chosen.operator,
@@ -98,7 +98,7 @@ def _changes_only(cut: TextSpan, caption: str, negative: str) -> bool:
     return negative.startswith(before) and negative.endswith(after) and len(negative) > len(before) + len(after)
 
 
-def _sentence(part: str, caption: str) -> str:
+def _as_sentence(part: str, caption: str) -> str:
     """A part as a sentence in the manner of its caption: with a capital first letter and a full stop if it has them."""
     first = part[0].upper() if caption[0].isupper() else part[0]
     ending = caption[len(caption.rstrip(" .!")) :]

@@ -92,7 +92,7 @@ def table_of_run(folder: Path) -> WholeTable:
 # Both caches have room for a lexicon, its truth estimates and its balance factors.
 @lru_cache(maxsize=3)
 def _given_table_of_run(table: WholeTable, schema: pa.Schema) -> pa.Table:
-    return _as_given(table.folder, [shard.read() for shard in table.shards()], schema)
+    return _concatenate_checked(table.folder, [shard.read() for shard in table.shards()], schema)
 
 
 @lru_cache(maxsize=3)
@@ -100,10 +100,10 @@ def _given_file(path: Path, content: bytes, schema: pa.Schema) -> pa.Table:
     """The table in a Parquet file, whose bytes are the cache key: a size and a time of change need not tell."""
     texts = [field.name for field in schema if field.type == pa.string()]
     file = pq.ParquetFile(pa.BufferReader(content), read_dictionary=texts)  # faster than as texts
-    return _as_given(path, [file.read()], schema)
+    return _concatenate_checked(path, [file.read()], schema)
 
 
-def _as_given(path: Path, tables: Sequence[pa.Table], schema: pa.Schema) -> pa.Table:
+def _concatenate_checked(path: Path, tables: Sequence[pa.Table], schema: pa.Schema) -> pa.Table:
     """Tables of one kind as one, with the types of the schema. Raises ValueError for other columns."""
     if any(table.column_names != schema.names for table in tables):
         raise ValueError(f"{path} must have the columns {', '.join(schema.names)}, has: {tables[0].column_names}")
