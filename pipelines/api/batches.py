@@ -140,7 +140,7 @@ class Negatives(IterableDataset[CaptionBatch]):
         self.tokenize = tokenize
         table = "refined" if refined else "negatives"
         # All in memory as Arrow, which workers that are forked share; Python strings are made of a batch at a time.
-        self._captions, rows, starts = _read(Path(run), _names(split), _names(operators), table)
+        self._captions, rows, starts = _read_captions(Path(run), _as_names(split), _as_names(operators), table)
         # The negatives of caption i are rows starts[i] to starts[i + 1] of `_texts`; the last text stands for those
         # that are lacking.
         texts = rows["negative"].cast(pa.large_string()).chunks
@@ -150,7 +150,7 @@ class Negatives(IterableDataset[CaptionBatch]):
         if self._images is None:
             self._captions = self._captions.drop_columns(["image"])
         else:
-            files = _files(Images(self._images), self._captions["image"])
+            files = _find_files(Images(self._images), self._captions["image"])
             self._captions = self._captions.set_column(1, "image", files)
         self._epoch = torch.zeros((), dtype=torch.int64).share_memory_()  # workers that persist see it change
 
@@ -199,9 +199,9 @@ class Negatives(IterableDataset[CaptionBatch]):
         for number in range(first, self._batches(), self.ranks * workers):
             rows = order[number * self.batch_size : (number + 1) * self.batch_size]
             (seed,) = np.random.SeedSequence([self.seed, CHOOSE, epoch, number]).generate_state(1, np.uint64)
-            yield self._batch(rows, Generator().manual_seed(int(seed >> 1)))  # PyTorch's seeds have a sign
+            yield self._make_batch(rows, Generator().manual_seed(int(seed >> 1)))  # PyTorch's seeds have a sign
 
-    def _batch(self, rows: np.ndarray, generator: Generator) -> CaptionBatch:
+    def _make_batch(self, rows: np.ndarray, generator: Generator) -> CaptionBatch:
         """The batch of B rows of `_captions`."""
         wanted = self._captions.take(rows)
         chosen, mask = self._pool.sample(torch.from_numpy(rows), generator)  # (B, k) each
@@ -270,15 +270,15 @@ class NegativesByKey:
         self.text = text
         self.tokenize = tokenize
         self._run = run
-        self._operators = _names(operators)
+        self._operators = _as_names(operators)
         self._shards = shards_of(Path(run), "refined" if refined else "negatives")
         # An index of images: their hashes, ascending, and the number of the shard of each, (n,). Should two ids have
-        # one hash, one is not found, but no caption gets the negatives of another: `_by_caption` has the ids.
-        of_shards = [_hashes(shard.read(["image_id"])["image_id"].unique().to_pylist()) for shard in self._shards]
-        hashes = np.concatenate([*of_shards, _hashes([])])
+        # one hash, one is not found, but no caption gets the negatives of another: `_negatives_by_caption` has the ids.
+        of_shards = [_hash_ids(shard.read(["image_id"])["image_id"].unique().to_pylist()) for shard in self._shards]
+        hashes = np.concatenate([*of_shards, _hash_ids([])])
         number = np.repeat(np.arange(len(of_shards), dtype=np.int32), [len(of_shard) for of_shard in of_shards])
         order = np.argsort(hashes, kind="stable")
-        self._hashes = hashes[order]
+        self._hash_ids = hashes[order]
         self._number = number[order]
         self._recent: dict[int, dict[tuple[str, str], list[str]]] = {}  # by shard
         self._misses = 0  # samples without negatives, until one has some; -1 from then on
@@ -312,32 +312,32 @@ class NegativesByKey:
         caption = clean(Record("", 0, key, text, id=key))  # as the run has it
         if isinstance(caption, Rejected):
             return ()
-        [image_hash] = _hashes([caption.id])
-        position = int(np.searchsorted(self._hashes, image_hash))
-        if position == len(self._hashes) or self._hashes[position] != image_hash:
+        [image_hash] = _hash_ids([caption.id])
+        position = int(np.searchsorted(self._hash_ids, image_hash))
+        if position == len(self._hash_ids) or self._hash_ids[position] != image_hash:
             return ()
         shard = int(self._number[position])
         if shard not in self._recent:
             while len(self._recent) >= SHARDS:
                 oldest = next(iter(self._recent))  # a dict has its keys in the order of their insertion
                 del self._recent[oldest]
-            self._recent[shard] = _by_caption(self._shards[shard], self._operators)
+            self._recent[shard] = _negatives_by_caption(self._shards[shard], self._operators)
         return self._recent[shard].get((caption.id, caption.text), ())
 
 
-def _names(given: str | Sequence[str]) -> tuple[str, ...]:
+def _as_names(given: str | Sequence[str]) -> tuple[str, ...]:
     """One name or several as a tuple."""
     return (given,) if isinstance(given, str) else tuple(given)
 
 
-def _hashes(ids: Sequence[str]) -> np.ndarray:
+def _hash_ids(ids: Sequence[str]) -> np.ndarray:
     """64 bits of each id, (n,) uint64."""
     from pandas.util import hash_array
 
     return hash_array(np.array(ids, object), categorize=False)
 
 
-def _by_caption(shard: Shard, operators: Sequence[str]) -> dict[tuple[str, str], list[str]]:
+def _negatives_by_caption(shard: Shard, operators: Sequence[str]) -> dict[tuple[str, str], list[str]]:
     """The negatives of each caption in a shard, by image_id and text."""
     negatives: dict[tuple[str, str], dict[str, None]] = {}  # several operators may make one text
     columns = shard.read(("image_id", "caption", "text", "operator", "family"))
@@ -347,7 +347,7 @@ def _by_caption(shard: Shard, operators: Sequence[str]) -> dict[tuple[str, str],
     return {key: [*texts] for key, texts in negatives.items()}
 
 
-def _read(run: Path, splits: Sequence[str], operators: Sequence[str], table: str) -> CaptionsWithNegatives:
+def _read_captions(run: Path, splits: Sequence[str], operators: Sequence[str], table: str) -> CaptionsWithNegatives:
     """Read the captions of some splits, with their negatives by some operators; () for all of them.
 
     Raises ValueError if none of the captions has a negative.
@@ -366,7 +366,7 @@ def _read(run: Path, splits: Sequence[str], operators: Sequence[str], table: str
     return captions
 
 
-def _files(images: Images, names: pa.ChunkedArray) -> pa.Array:
+def _find_files(images: Images, names: pa.ChunkedArray) -> pa.Array:
     """The image file of each caption, in its folder. Raises FileNotFoundError naming one that is missing."""
     # Each name once: several captions have one image, and finding its file asks the disk.
     encoded = names.combine_chunks().dictionary_encode()

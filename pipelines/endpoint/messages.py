@@ -207,8 +207,10 @@ def json_in(text: str) -> Json | list[Any]:
 
 
 def _last_json(text: str) -> Json | list[Any] | None:
-    """The last JSON object or list in a text that is not inside another, or None. The time is linear in the text: of
-    thousands of brackets that begin nothing, each would be tried on the rest of the text.
+    """The last JSON object or list in a text that is not inside another, or None.
+
+    The number of characters that are read is limited, so that the time is linear in the text: of thousands of brackets
+    that begin nothing, each would be tried on the rest of the text.
     """
     decoder = json.JSONDecoder()
     value = None

@@ -364,7 +364,7 @@ def group_rows(work: Work, rows: int, starts: Sequence[int]) -> Grouped:
                 [first] = connection.execute("SELECT min(position) FROM refused").fetchone()
         except duckdb.IOException as error:
             raise OSError(errno.EIO, f"cannot write: {str(error).splitlines()[0]}", str(work.folder)) from error
-        shards = grouping.shards_of_ranges(files[0], starts, work.shard_size)
+        shards = grouping.count_shards_of_ranges(files[0], starts, work.shard_size)
         first_rejected = None if first is None else list(_refused(work, range(first, first + 1))[0])
         return Grouped(shards=shards, first=first_rejected)
 

@@ -88,7 +88,7 @@ def read_photo_ids(path: Path) -> frozenset[str]:
     return ids
 
 
-def tokenised(texts: Iterable[str]) -> Iterator[list[str]]:
+def tokenise(texts: Iterable[str]) -> Iterator[list[str]]:
     """The normalised words of each caption, as the shipped parser splits it."""
     tokenizer = load(None).tokenizer
     for text in texts:
@@ -121,7 +121,7 @@ def vocabulary(
     """The vocabulary of a model of some captions.
 
     Args:
-        captions: tokenised captions.
+        captions: tokenise captions.
         phrases: what is read as one unit, words with spaces between them.
         min_count: how often a word or phrase must occur to be a unit; the most frequent come first.
         known: the names of units that the model has in any case, before the others.
@@ -144,7 +144,7 @@ def vocabulary(
 
 
 def encode(captions: Iterable[Sequence[str]], units: Units) -> list[np.ndarray]:
-    """Each tokenised caption as the numbers of its units, with START and END: int32. Captions without a word are left
+    """Each tokenise caption as the numbers of its units, with START and END: int32. Captions without a word are left
     out, those of more than MAX_UNITS units are cut into several.
     """
     start = SPECIAL.index(START)

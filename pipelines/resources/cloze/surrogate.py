@@ -195,7 +195,7 @@ class Replacement(NamedTuple):
 
 @single_threaded()
 def replaced_places(model: ClozeModel, captions: Sequence[Sequence[str]], seed: int) -> Iterator[ReplacedPlace]:
-    """Places of tokenised captions in which the model has read other units, drawn at random from the likely ones."""
+    """Places of tokenise captions in which the model has read other units, drawn at random from the likely ones."""
     rng = np.random.default_rng(seed)
     table = given_table(data_path("reference_lexicon") / "lexicon.parquet", LEXICON)
     alternatives = alternatives_by_unit(Lexicon.from_table(table, model))
@@ -245,6 +245,7 @@ class _ReadReplacement(NamedTuple):
 
     @property
     def caption_and_place(self) -> tuple[int, int]:
+        """What is equal of all replacements of one place."""
         return self.replacement.caption, self.replacement.place
 
 
@@ -316,6 +317,9 @@ def fit(model: ClozeModel, replaced: Sequence[ReplacedPlace], config: SurrogateC
     net = SurrogateNetwork(embedding.shape[1], states, float(embedding.std()), config)
 
     def error(numbers: np.ndarray) -> Tensor:
+        """The error on the places of these numbers: of single losses, and of their sums, of which large ones vary more
+        and so are compared by their logs.
+        """
         compared = compare_losses(net, [replaced[i] for i in numbers], embedding)
         of_places = mse_loss(compared.estimated, compared.read.clamp(LEAST_LOSS, LARGEST_LOSS))
         return of_places + mse_loss(*compared.sums.log1p())
@@ -368,7 +372,7 @@ def fit_to(captions: Sequence[str], model: Path, output: Path, leave_out: Path |
     torch.set_num_threads(1)
     texts = corpus.distinct_texts(corpus.read_sources(captions, leave_out))
     order = np.random.default_rng(config.seed).permutation(len(texts))[: config.captions]
-    words = list(corpus.tokenised(texts[i] for i in order))
+    words = list(corpus.tokenise(texts[i] for i in order))
     loaded = ClozeModel.load(model)
     # Longer captions are cut into pieces when a model is trained, so it has never read one as a whole.
     short = [tokens for tokens in words if len(tokens) <= corpus.MAX_UNITS]

@@ -45,8 +45,9 @@ VerbConstruction = Callable[[Random, str], Node]
 
 
 def caption_trees(count: int, rng: Random, longest: int = 32) -> list[Tree]:
-    """Return `count` random captions of 3 to `longest` words, with Penn tags and CLEAR dependencies. Most begin with a
-    capital and end with a full stop; some have a space before it, as in Flickr's token files.
+    """Return `count` random captions of 3 to `longest` words, with Penn tags and CLEAR dependencies.
+
+    Most begin with a capital and end with a full stop; some have a space before it, as in Flickr's token files.
     """
     trees: list[Tree] = []
     while len(trees) < count:
@@ -580,6 +581,7 @@ def telegraphic(rng: Random) -> Node:
     """Return a clause without articles: "man sits on bike in air", "young woman lifts arms"."""
 
     def without_articles(node: Node) -> Node:
+        """Take the articles out of a phrase, in place."""
         node.left = [without_articles(child) for child in node.left if child.form not in ("a", "an", "the")]
         node.right = [without_articles(child) for child in node.right]
         return node

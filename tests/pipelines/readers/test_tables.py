@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from negcap.pipelines import readers
-from negcap.pipelines.api.captions import arrow_table, captions_table
+from negcap.pipelines.api.captions import captions_as_arrow_table, captions_table
 from negcap.pipelines.ingestion.grouping import IngestConfig
 from negcap.pipelines.readers import ReadOptions, pairs
 from negcap.pipelines.readers.cells import captions_in, items_of
@@ -360,9 +360,9 @@ def test_tables_in_memory_are_asked_by_argument() -> None:
     frame = pd.DataFrame(rows_with(label=[1, 0, 1]))
     said = IngestConfig.of({"truth_column": "label"})
     with pytest.warns(UserWarning, match="captions left out: false_caption 1; the first is that at position 1"):
-        assert captions_table(arrow_table(frame, said), said).captions["text"].to_pylist() == [DOG, COW]
+        assert captions_table(captions_as_arrow_table(frame, said), said).captions["text"].to_pylist() == [DOG, COW]
     none = IngestConfig.of({"truth_column": "none"})
-    assert captions_table(arrow_table(frame, none), none).captions.num_rows == 3
+    assert captions_table(captions_as_arrow_table(frame, none), none).captions.num_rows == 3
     offered = re.escape("truth_column='label' takes only the true captions, truth_column='none'")
     with pytest.raises(ValueError, match=offered):
-        captions_table(arrow_table(frame, IngestConfig.of({})), IngestConfig.of({}))
+        captions_table(captions_as_arrow_table(frame, IngestConfig.of({})), IngestConfig.of({}))
