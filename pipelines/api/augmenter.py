@@ -82,9 +82,8 @@ class Augmenter:
         self._lexicon = fspath(lexicon)
         self._spacy_model = spacy_model
         # What the tables were when this was made: a worker that loads them later must get the same, or an error.
-        self._hashes = tuple(
-            "" if path.is_file() else table_of_run(path).sha256 for path in _lexicon_tables(self._lexicon)
-        )
+        tables = _lexicon_tables(self._lexicon)
+        self._hashes = tuple("" if path.is_file() else table_of_run(path).sha256 for path in tables)
         names = tuple(name for name in operator_names(operators) if OPERATORS[name].family != POSITIVE)
         if not names:
             raise ValueError(f"operators must make negatives, was: {operators}")

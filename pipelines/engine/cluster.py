@@ -336,17 +336,7 @@ class Distributed(Executor):
         calls: Sequence[tuple[object, ...]],
         on_report: OnReport | None = None,
     ) -> Iterator[tuple[int, Result]]:
-        """Make all calls in the cluster's workers, and yield position and result of each as it ends.
-
-        Args:
-            function: what is called, importable in the workers.
-            calls: the arguments of each call.
-            on_report: gets what running calls report, with their position; in another thread.
-
-        Raises:
-            TaskError: a call failed.
-            ClusterError: the scheduler or all workers were lost.
-        """
+        """Make all calls in the cluster's workers, and yield position and result of each as it ends; see Executor."""
         if not calls:
             return
         client = self.client

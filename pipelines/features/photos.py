@@ -15,8 +15,9 @@ import numpy as np
 
 from ..engine.errors import require_libraries
 from ..engine.storage import sha256_file
-from ..engine.tables import has_table, read_table
+from ..engine.tables import has_table
 from ..readers.files import first_line
+from ..tables.columns import image_paths
 from ..tables.images import Images
 from .preprocess import UnreadableError, normalised
 from .source import FeaturesConfig, ReadFeatures, SourceImage, source_images
@@ -227,10 +228,7 @@ def find_photos(source: Path, folder: Path | None) -> FoundPhotos:
     photos = Images(folder or source)
     if is_run:
         # Only what the captions name: other photos in the folder would be features that nobody asks for.
-        named: dict[str, str] = {}
-        for table in read_table(source, "captions", ("image_id", "image")):
-            named.update(zip(table["image_id"].to_pylist(), table["image"].to_pylist(), strict=True))
-        images = source_images(named.items())
+        images = source_images(image_paths(source).items())
     else:
         images = source_images(("", name) for name in sorted(_photo_files_below(photos.folder)))
     images = [image if image.reason else _with_file(image, photos) for image in images]

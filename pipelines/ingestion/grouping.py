@@ -151,9 +151,9 @@ def blocks(records: Iterable[Record | Rejected], schema: pa.Schema, config: Inge
     kept_count = sum(field.name.startswith(KEPT) for field in fields)
     while block := list(islice(records, BLOCK_ROWS)):
         rows = [_cells_of_record(record, kept_count) for record in block]
-        columns = [
-            _column_of_values(values, field) for values, field in zip(zip(*rows, strict=True), fields, strict=True)
-        ]
+        # From rows to columns: the cells of all rows that belong to one field.
+        cells_of_fields = zip(*rows, strict=True)
+        columns = [_column_of_values(cells, field) for cells, field in zip(cells_of_fields, fields, strict=True)]
         keys_of_rows: list[list[int] | None] = [None] * len(block)
         if config.duplicates or config.near_duplicates:
             keys_of_texts = keys([record.text for record in block], config.near_duplicates)

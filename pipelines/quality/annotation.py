@@ -25,7 +25,7 @@ from ..engine.storage import write_atomically
 from ..engine.tables import read_table
 from ..report.rows import Row, visible
 from ..report.tables import text_table
-from ..tables.columns import UNSPLIT, check_operators, check_splits, kinds_of
+from ..tables.columns import UNSPLIT, check_operators, check_splits, image_paths, kinds_of
 from ..tables.pairs import with_true
 from .accuracy import Accuracy, accuracy, by_image, with_interval
 from .strata import sample_strata
@@ -104,7 +104,7 @@ def write_sheet(
         if file.exists() and not overwrite:
             raise FileExistsError(f"{file} is there already and may hold votes (--overwrite replaces it)")
     sheet_items = items(run, config)
-    image_of_caption = _images(run, {item.caption_id for item in sheet_items})
+    image_of_caption = image_paths(run, "caption_id", {item.caption_id for item in sheet_items})
     lines = [[*SHEET, *VOTES]]
     for item in sheet_items:
         texts = [item.caption, item.text] if item.caption_is == "a" else [item.text, item.caption]
@@ -113,16 +113,6 @@ def write_sheet(
     write_atomically(output, _csv(lines))
     write_atomically(key, _csv([KEY, *sheet_items]))
     return WrittenSheet(output, key, sheet_items)
-
-
-def _images(run: Path, caption_ids: Collection[str]) -> dict[str, str]:
-    """By caption_id, the path of the image."""
-    images: dict[str, str] = {}
-    for rows in read_table(run, "captions", ("caption_id", "image")):
-        for caption_id, image in zip(rows["caption_id"].to_pylist(), rows["image"].to_pylist(), strict=True):
-            if caption_id in caption_ids:
-                images[caption_id] = image
-    return images
 
 
 def items(run: Path, config: SheetConfig) -> list[Item]:

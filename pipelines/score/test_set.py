@@ -290,7 +290,7 @@ class _TestSetBuilder:
                 second=others[0] if others else NONE,
                 operator=self.operators[negative.label],
                 first=negative.label not in labels,
-                adds=_only_adds(item.captions[0], negative),
+                adds=only_adds(item.captions[0], negative.text) if negative.only_adds is None else negative.only_adds,
             )
             self.pairs.append(pair)
             labels.add(negative.label)
@@ -348,11 +348,6 @@ def _family_of_negative(negative: Negative) -> str:
     if negative.family:
         return negative.family
     return OPERATORS[negative.label].family if negative.label in OPERATORS else negative.label
-
-
-def _only_adds(caption: str, negative: Negative) -> bool:
-    """Whether a negative says all that its caption says, and more."""
-    return only_adds(caption, negative.text) if negative.only_adds is None else negative.only_adds
 
 
 def only_adds(caption: str, negative: str) -> bool:

@@ -24,7 +24,7 @@ from ..engine.run import Execution, run_source
 from ..engine.stage import StageResult
 from ..engine.tables import has_table, hash_inputs, shards_of
 from ..prompts import Prompt, load
-from ..tables.columns import column_filter
+from ..tables.columns import column_filter, image_paths
 from ..tables.images import Images
 from ..tables.pairs import with_true
 
@@ -191,12 +191,9 @@ def _choose_negatives(rows: Iterable[Row], config: VetConfig) -> set[str]:
 def _find_photos(run: Path, images: Images) -> dict[str, Path | None]:
     """The image file of each image_id; None if it is missing. Raises ValueError for a path out of the folder."""
     photos: dict[str, Path | None] = {}
-    for shard in shards_of(run, "captions"):
-        table = shard.read(("image_id", "image"))
-        for key, image in zip(table["image_id"].to_pylist(), table["image"].to_pylist(), strict=True):
-            if key not in photos:
-                file = images.find(image)
-                photos[key] = None if file is None else images.folder / file
+    for image_id, path in image_paths(run).items():
+        file = images.find(path)
+        photos[image_id] = None if file is None else images.folder / file
     return photos
 
 

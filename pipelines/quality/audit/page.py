@@ -34,7 +34,7 @@ from ...features.preprocess import decode
 from ...report.pages import page_environment, script
 from ...report.rows import Row, summary
 from ...report.summary import component_lines, corpus_lines
-from ...tables.columns import column_filter
+from ...tables.columns import column_filter, image_paths
 from ...tables.images import Images
 from ..bias.baselines import MostTelling, most_telling
 from ..bias.measure import ALL, BlindConfig, Blindness, Unmeasured, measure_table
@@ -254,13 +254,8 @@ class Photo(TypedDict):
 
 def _photos_of(run: Path, image_ids: Collection[str], folder: Path) -> dict[str, Photo | None]:
     """By image_id, the photo in a folder, or None without one."""
-    paths: dict[str, str] = {}
-    wanted = pc.field("image_id").isin(pa.array(sorted(image_ids), pa.string()))
-    for rows in read_table(run, "captions", ["image_id", "image"]):
-        rows = rows.filter(wanted)
-        paths |= zip(rows["image_id"].to_pylist(), rows["image"].to_pylist(), strict=True)
     images = Images(folder)
-    return {image_id: _photo(images, path) for image_id, path in paths.items()}
+    return {image_id: _photo(images, path) for image_id, path in image_paths(run, wanted=image_ids).items()}
 
 
 def _photo(images: Images, path: str) -> Photo | None:
