@@ -21,7 +21,7 @@ SENTENCES = ["Two dogs run across the grass.", "A man rides a red bicycle.", "Th
 SIBLINGS = pd.DataFrame({"image": ["a", "a"], "caption": ["A dog sleeps on a couch.", "A brown dog on a red sofa."]})
 MAN = "A man sits on a bed."
 LEXICON, TRUTH, TABLES = corpus.load_lexicon, corpus._truth_of_entries, corpus._given_table_of_run
-CACHES = (LEXICON, TRUTH, TABLES, corpus.load_balanced, corpus._given_file, augmenter._load)
+CACHES = (LEXICON, TRUTH, TABLES, corpus.load_balanced, corpus._given_file, augmenter._load_resources)
 
 
 def forget() -> None:
