@@ -471,6 +471,7 @@ def _client_of_address(address: str) -> Client:
     from distributed.security import Security
 
     async def kind_of_process() -> str:
+        """Ask the process at the address what it is: "Scheduler", "Worker" or "Nanny"."""
         security = Security().get_connection_args("client")
         async with rpc(address, timeout=CONNECT_SECONDS, connection_args=security) as remote:
             return str((await remote.identity())["type"])

@@ -97,7 +97,12 @@ def _say_taken_over(run: PurePath, owner: str) -> None:
 
 @contextmanager
 def _locked_file(run: Path, folder: Path) -> Iterator[None]:
-    """Hold the lock of a folder on a disk. run: the folder as messages name it, `folder` the same without links."""
+    """Hold the lock of a folder on a disk: a file in it that is locked for as long as the context lasts.
+
+    Args:
+        run: the folder as the user named it, for messages.
+        folder: the same without links. It is made if there is none, and removed in the end if it is empty.
+    """
     new_folders = [path for path in (folder, *folder.parents) if not path.exists()]
     file = None
     try:

@@ -217,7 +217,7 @@ class Stopwatch:
 
 
 def read_statistics(run: Path, stage: str) -> list[ShardStatistics]:
-    """The lines of a stage, sorted by shard; those that cannot be read are left out."""
+    """What each shard of a stage took, sorted by shard. Lines of the file that cannot be read are left out."""
     lines = []
     with suppress(OSError, UnicodeDecodeError):
         for text in (run / STATISTICS / f"{stage}.jsonl").read_text("utf-8").splitlines():

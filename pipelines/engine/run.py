@@ -317,7 +317,16 @@ def make_partial(job: Job, shard: Shard) -> bytes:
 
 
 def run_call(job: Job, function: Callable[..., pa.Table], *tables: bytes) -> bytes:
-    """One call that a ReduceStage makes in a worker by `spread` (see Spread): tables and result packed."""
+    """Call a function in a worker, for a ReduceStage that spreads its work (see Spread).
+
+    Args:
+        job: of the stage, whose configuration and whole tables the function gets as well.
+        function: makes a table from tables.
+        tables: its arguments, as `pack` made them into bytes.
+
+    Returns:
+        Its result, packed.
+    """
     job.begin()
     with collector_paused():
         return pack(function(*map(unpack, tables), job.config, **job.whole))

@@ -218,9 +218,13 @@ class FoundPhotos(NamedTuple):
 def find_photos(source: Path, folder: Path | None) -> FoundPhotos:
     """The images named in the captions of run `source`, or else all photo files below `folder`, sorted by name.
 
-    folder: of the photos; None: `source`, which must then be no run. Images without a file have a path out of the
-    folder, a repeated id, or a missing file. Links are followed. Raises FileNotFoundError when there is no such folder
-    or no photo can be read.
+    An image whose path leads out of the folder, whose id is repeated, or whose file is missing, stays in the list: its
+    `reason` says why it has no file. Links are followed. Raises FileNotFoundError when there is no such folder or no
+    photo can be read.
+
+    Args:
+        source: a run, or a folder of photos.
+        folder: of the photos. None: `source`, which must then be no run.
     """
     is_run = has_table(source, "captions")
     if is_run and folder is None:

@@ -100,7 +100,7 @@ def open_images(files: Sequence[Path], most_pixels: int = PIXELS_TOGETHER) -> It
 
 
 def _check_size(width: int, height: int, has: str) -> None:
-    """Raise UnreadableError for too many pixels. has: the words before the sides in the message."""
+    """Raise UnreadableError if an image has too many pixels. has: how the message begins to state the size it has."""
     if width * height > MAX_PIXELS:
         raise UnreadableError("too_large", f"an image must have <= {MAX_PIXELS:,} pixels, {has} {width} x {height}")
 

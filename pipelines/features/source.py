@@ -186,7 +186,16 @@ class Arrays:
         return ReadFeatures(images, np.concatenate(parts)[has_feature])
 
     def _read_array(self, path: Path, images: int, chosen: slice) -> np.ndarray:
-        """The features (n, *shape) of n chosen images of an array. images: how many it has."""
+        """The features of some images, from a file that has one row for each image, or five equal ones.
+
+        Args:
+            path: of the NumPy file.
+            images: how many images it is of.
+            chosen: which of them to return.
+
+        Returns:
+            (chosen images, *shape of the features of one image).
+        """
         rows = open_array(path).reshape(images, -1, *self.shape)[chosen]  # (n, 1 or 5 rows of an image, *shape)
         # NaN differs from everything, also from itself. It counts as equal here, and is refused later.
         is_nan = rows != rows

@@ -145,7 +145,13 @@ def rows_schema(kept: Mapping[str, pa.DataType]) -> pa.Schema:
 
 
 def blocks(records: Iterable[Record | Rejected], schema: pa.Schema, config: IngestConfig) -> Iterator[pa.RecordBatch]:
-    """Blocks of rows of the records, in order. schema: of the rows, see `rows_schema`."""
+    """Records as tables of at most BLOCK_ROWS rows, in order.
+
+    Args:
+        records: read captions, and those that are rejected.
+        schema: of the rows, see `rows_schema`; its last column takes the keys by which repetitions are found.
+        config: says whether they are looked for.
+    """
     records = iter(records)
     *fields, keys_field = schema
     kept_count = sum(field.name.startswith(KEPT) for field in fields)
@@ -250,7 +256,16 @@ def read_blocks(paths: Iterable[Path], columns: Sequence[str]) -> Iterator[pa.Re
 
 
 def rows_at(path: Callable[[int], Path], schema: pa.Schema, positions: np.ndarray) -> pa.Table:
-    """The rows at some positions, in their order; path: the file of a part, given its number."""
+    """Read rows from the files that ingest keeps between its stages.
+
+    Args:
+        path: gives the file of a part, from the part's number.
+        schema: of the rows.
+        positions: (n,) of the rows to read: the number of the part, shifted by PART_BITS, plus the row in the part.
+
+    Returns:
+        The n rows, in the order of `positions`.
+    """
     order = np.argsort(positions, kind="stable")
     ascending = positions[order]
     taken = []
@@ -415,6 +430,13 @@ def captions_table(rows: pa.Table, number: np.ndarray, source_name: str, split: 
 
 
 def source_columns_table(rows: pa.Table, built: pa.Table, schema: pa.Schema) -> pa.Table:
-    """The table source_columns of rows; built: the table captions made of them."""
-    keys = [built[name] for name in schema.names[:2]]
-    return pa.table([*keys, *(rows[KEPT + name] for name in schema.names[2:])], schema=schema).combine_chunks()
+    """The table source_columns: the columns of the source that are kept beside the captions.
+
+    Args:
+        rows: with these columns, under names that begin with KEPT.
+        built: the table captions made of the same rows, in their order.
+        schema: the ids of caption and image, then the kept columns.
+    """
+    id_names, kept_names = schema.names[:2], schema.names[2:]
+    columns = [built[name] for name in id_names] + [rows[KEPT + name] for name in kept_names]
+    return pa.table(columns, schema=schema).combine_chunks()

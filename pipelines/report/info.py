@@ -256,7 +256,12 @@ SLOWEST_HEAD = ("slowest", "captions", "seconds", "of CPU", "memory", "retries",
 
 
 def page(name: str, stages: Mapping[str, Sequence[ShardStatistics]]) -> str:
-    """The page on the speed of a run's stages, in Markdown. name: of the run; stages: what each shard took."""
+    """The page on the speed of a run's stages, in Markdown.
+
+    Args:
+        name: of the run.
+        stages: what each shard took, by the name of the stage.
+    """
     totals = [_stage_total(stage, shards) for stage, shards in stages.items()]
     parts = [f"# Work on {name}\n", markdown_table(STAGES_HEAD, totals) + "\n"]
     for stage, shards in stages.items():

@@ -168,7 +168,11 @@ def operators_table(counts: Mapping[str, int], families: Mapping[str, str]) -> T
 
 
 def _family_lines(families: Mapping[str, str]) -> list[_Line]:
-    """A line for each family, followed by those of its operators; families: by operator."""
+    """A line for each family of operators, followed by those of its operators.
+
+    Args:
+        families: the family of each operator: {"noun": "replace", ...}.
+    """
     lines = []
     for family in dict.fromkeys(families.values()):
         members = [operator for operator in families if families[operator] == family]

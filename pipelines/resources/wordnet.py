@@ -86,7 +86,7 @@ class WordNetRows:
         self.row = {_synset_key(synset): row for row, synset in enumerate(self.synsets)}
         self.lemmas = [_distinct_lemmas(synset) for synset in self.synsets]
         senses = [SenseKey(row, text) for row, lemmas in enumerate(self.lemmas) for text in lemmas]
-        # Senses are numbered through the whole table.
+        # {SenseKey(row=0, lemma="entity"): 0, ...}: senses are numbered through the whole table.
         self.sense_number = {sense: number for number, sense in enumerate(senses)}
 
     def rows_of(self, synsets: list[Synset]) -> list[int]:
@@ -94,9 +94,12 @@ class WordNetRows:
         return sorted(self.row[_synset_key(synset)] for synset in synsets)
 
     def senses_of(self, lemmas: list[Lemma]) -> list[int]:
-        """The numbers of the senses of some lemmas, ascending, each once."""
-        senses = (SenseKey(self.row[_synset_key(lemma.synset())], _lemma_text(lemma.name())) for lemma in lemmas)
-        return sorted({self.sense_number[sense] for sense in senses})
+        """The numbers of the senses of some lemmas, ascending, each once; senses are numbered through all synsets."""
+        numbers = set()
+        for lemma in lemmas:
+            row_of_synset = self.row[_synset_key(lemma.synset())]
+            numbers.add(self.sense_number[SenseKey(row_of_synset, _lemma_text(lemma.name()))])
+        return sorted(numbers)
 
 
 def table(reader: WordNetCorpusReader) -> pa.Table:

@@ -143,7 +143,14 @@ def has_attribute(attribute: str, thing: Thing) -> Truth:
 
 
 def scene_row(image_id: str, split: str, scene: Scene, sha256: str) -> dict[str, object]:
-    """A scene as a row of `scenes`: its things, true relations, and matters of opinion; sha256: of the image file."""
+    """A scene as a row of the table scenes: its things, true relations, and relations that are a matter of opinion.
+
+    Args:
+        image_id: of the picture of the scene.
+        split: of the picture, such as train.
+        scene: the things that it shows.
+        sha256: of the file of the picture.
+    """
     # By truth, the relations between two things: {"subject": 1, "relation": "on", "object": 0}, the numbers of things.
     stated: dict[Truth, list[dict[str, object]]] = {True: [], UNSURE: [], False: []}
     for subject, thing in enumerate(scene.things):

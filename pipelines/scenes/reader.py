@@ -204,7 +204,10 @@ class _State(NamedTuple):
 
 
 def read(text: str) -> list[Reading]:
-    """All readings of a sentence (UnreadError: none); those in which verbs and pronouns agree, if there are any."""
+    """All readings of a sentence; only those in which verbs and pronouns agree, if there are any such.
+
+    Raises UnreadError when the grammar does not read the sentence.
+    """
     states = list(_read_clause(_State(tuple(_split_into_items(text)))))
     if not states:
         raise UnreadError("not a sentence of the grammar")

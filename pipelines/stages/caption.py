@@ -45,7 +45,12 @@ class CaptionConfig(WritingConfig):
 
 @lru_cache(maxsize=2)
 def cached_captioner(weights: Path, sha256: str) -> Captioner:
-    """A captioner on the CPU, loaded once per process. sha256: of the file `weights`; another hash loads it again."""
+    """A captioner on the CPU, loaded once per process.
+
+    Args:
+        weights: its file.
+        sha256: of the file, as part of the cache key: other contents are loaded anew.
+    """
     import torch
 
     from ..models.captioner.model import Captioner

@@ -72,6 +72,7 @@ def make_features(source: Path, run: Path, config: FeaturesConfig, execution: Ex
         return StageResult({config.rejections: rejected, config.table: rows}, counts)
 
     def check(counts: Mapping[str, int]) -> None:
+        """Raise ValueError when no image was read; counts: {"images": 0, "missing": 5, ...}, of the whole stage."""
         if not counts.get("images"):
             reasons = {name: count for name, count in counts.items() if count}
             raise ValueError(f"{source}: must have images that can be read, has none: {json.dumps(reasons)}")

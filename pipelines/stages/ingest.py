@@ -320,6 +320,7 @@ def read_part(work: Work, number: int, files: Sequence[str]) -> PartRead:
     """Read part `number` of the source and write its records as rows."""
 
     def make() -> PartRead:
+        """Read the files of the part, and write their captions, checked, as rows for the next steps."""
         records_of_files = (readers.read(work.source, work.format, work.config, [file]) for file in files)
         read = chain.from_iterable(records_of_files)
         records = checks.refusing(read, work.config.languages, work.config.boilerplate)
@@ -424,7 +425,12 @@ def pack_range(work: Work, low: int, high: int, first_shard: int, rejected: rang
 
 
 def _images_in_two_splits(home: np.ndarray, split: pa.ChunkedArray) -> int:
-    """How many images have captions of several splits. home: of each caption, what stands for its image."""
+    """How many images have captions of several splits.
+
+    Args:
+        home: for each caption, the position of the first caption of its image, which stands for the image.
+        split: for each caption, its split.
+    """
     splits_of_images = pa.table({"home": home, "split": split}).group_by(["home", "split"]).aggregate([])
     _, splits = np.unique(splits_of_images["home"], return_counts=True)
     return int((splits > 1).sum())

@@ -188,6 +188,7 @@ def _write_proposals(
     proposals["number"] = proposals.groupby("caption_id").cumcount()
 
     def make(shard: int) -> StageResult:
+        """The proposals for the captions of a shard, as its table."""
         of_shard = proposals[proposals["shard"] == shard]
         table = pa.Table.from_pandas(of_shard, PROPOSALS, preserve_index=False)
         return StageResult({"proposals": table.replace_schema_metadata()}, {"proposals": len(table)})
@@ -198,7 +199,12 @@ def _write_proposals(
 
 
 def acceptance(counts: Mapping[str, int], answers: Answers) -> str:
-    """Lines that say what was answered and what the kept negatives cost. counts: of the judging stage."""
+    """Lines that say what was answered and what the kept negatives cost.
+
+    Args:
+        counts: of the judging stage: {"noun.rows": 90, ...} are the negatives it kept.
+        answers: of the model that proposed them.
+    """
     asked = answers.counts
     kept = sum(rows for name, rows in counts.items() if name.endswith(".rows"))
     total = sum(asked[name] for name in ("answered", "refused", "not_asked"))

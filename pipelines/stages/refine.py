@@ -89,6 +89,7 @@ def refine(run: Path, config: RefineConfig, execution: Execution, group_rows: in
     # One result suffices, as shards are made in order: those of one batch of groups follow each other.
     @lru_cache(maxsize=1)
     def kept_rows(batch: int) -> np.ndarray:
+        """The rows of the negatives that a batch of groups keeps, counted over the whole table."""
         batch_groups = groups[batch * GROUPS_AT_ONCE : (batch + 1) * GROUPS_AT_ONCE]
         calls = [
             ChooseCall(run.absolute(), names, config, group if len(groups) > 1 else None)

@@ -56,6 +56,7 @@ class VetConfig(Settings):
 
     @model_validator(mode="after")
     def _check_images(self) -> Self:
+        """Check that there are images to look at when negatives are to be vetted by them."""
         if "image" in self.readings and self.images is None:
             raise ValueError("reading image needs a folder of images")
         return self

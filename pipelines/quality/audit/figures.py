@@ -205,7 +205,7 @@ def _table_figures(
         first_draws = rows.filter(pa.array(earlier_draws(rows) == 0))
         for kind in rows.group_by(["operator", "family"]).aggregate([]).to_pylist():
             families[kind["operator"]] = kind["family"]
-        counts_of_shards.append(_counts(rows, first_draws))
+        counts_of_shards.append(_count_items_of_shard(rows, first_draws))
         p_true = rows.group_by("operator").aggregate([("p_true", "sum"), ("p_true", "count")])
         p_true_of_shards.append(p_true.to_pandas())
         changes = first_draws.group_by(["operator", *CHANGE]).aggregate([([], "count_all")])
@@ -235,7 +235,7 @@ def _table_figures(
     return figures
 
 
-def _counts(rows: pa.Table, first_draws: pa.Table) -> pd.Series:
+def _count_items_of_shard(rows: pa.Table, first_draws: pa.Table) -> pd.Series:
     """Count the rows of a shard in every way that the audit shows.
 
     Args:
@@ -258,16 +258,17 @@ def _counts(rows: pa.Table, first_draws: pa.Table) -> pd.Series:
     middle = (start + end) / 2 / np.maximum(length[row_of_edit], 1)
     edit_bin = np.minimum((middle * BINS).astype(int), BINS - 1)
 
-    def items(measure: str, operators: np.ndarray, values: np.ndarray) -> pd.DataFrame:
-        return pd.DataFrame({"operator": operators, "measure": measure, "item": values})
+    def frame_of(measure: str, operators: np.ndarray, items: np.ndarray) -> pd.DataFrame:
+        """A row for each value of a measure: the operator of the negative (or edit), and the value."""
+        return pd.DataFrame({"operator": operators, "measure": measure, "item": items})
 
     all_items = [
-        items("rows", rows["operator"].to_numpy(), np.zeros(len(rows), int)),
-        items("covered", operator, np.zeros(len(first_draws), int)),
-        items("words_caption", operator, _count_words(first_draws["caption"])),
-        items("words_negative", operator, _count_words(first_draws["text"])),
-        items("characters_added", operator, pc.utf8_length(first_draws["text"]).to_numpy() - length),
-        items("edit_position", operator[row_of_edit], edit_bin),
+        frame_of("rows", rows["operator"].to_numpy(), np.zeros(len(rows), int)),
+        frame_of("covered", operator, np.zeros(len(first_draws), int)),
+        frame_of("words_caption", operator, _count_words(first_draws["caption"])),
+        frame_of("words_negative", operator, _count_words(first_draws["text"])),
+        frame_of("characters_added", operator, pc.utf8_length(first_draws["text"]).to_numpy() - length),
+        frame_of("edit_position", operator[row_of_edit], edit_bin),
     ]
     return pd.concat(all_items).value_counts(["operator", "measure", "item"], sort=False)
 
@@ -319,11 +320,15 @@ def _kind_of_word(word: str, synset: str, corpus: Mapping[Word, int]) -> str:
 
 
 def exchanges(changes: pd.DataFrame) -> list[Exchange]:
-    """The most frequent exchanges, at most EXCHANGES; changes: as of `word_changes`."""
+    """The most frequent exchanges of one word for another, such as cat -> dog 12 times, at most EXCHANGES.
+
+    Args:
+        changes: one change per row: its columns `replaced` and `replacement`, and `n`, how often it was made.
+    """
     counts = changes.groupby(["replaced", "replacement"])["n"].sum().reset_index()
     rows = counts.to_numpy().tolist()
-    number = {(old, new): n for old, new, n in rows}
-    exchanged = [Exchange(old, new, n, reverse=number.get((new, old), 0)) for old, new, n in rows]
+    count_of_pair = {(old, new): n for old, new, n in rows}
+    exchanged = [Exchange(old, new, n, reverse=count_of_pair.get((new, old), 0)) for old, new, n in rows]
     return sorted(exchanged, key=lambda exchange: -exchange.n)[:EXCHANGES]
 
 

@@ -170,6 +170,7 @@ def _page(
         return [text for caption_id, text in captions[row["image_id"]].items() if caption_id != row["caption_id"]]
 
     def section(name: str, of_table: str, rows: Mapping[Stratum, Sequence[Row]]) -> Section:
+        """The section of an operator: its figures in a table, its sampled rows, and why candidates were refused."""
         reasons = figures.refused.get(name, {})
         return Section(
             name=name,

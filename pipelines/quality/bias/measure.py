@@ -124,7 +124,13 @@ def measure_table(run: Path, config: BlindConfig, progress: Progress | None = No
 
 
 def measure_each(pairs: Mapping[str, Sequence[TextPair]], measure: Measure) -> Blindness:
-    """Measure the pairs of each operator; too few are `unmeasured`. measure: see `blind`. Needs scikit-learn."""
+    """Measure how well negatives are told from their captions by the text alone. Needs scikit-learn.
+
+    Args:
+        pairs: of caption and negative, by operator.
+        measure: makes the report of an operator from its name and pairs, see `blind`. Where it raises ValueError, as
+            for too few pairs, the result is Unmeasured.
+    """
     check_libraries()
     results: dict[str, BlindReport | Unmeasured] = {}
     for name, pairs_of_operator in pairs.items():
@@ -221,6 +227,7 @@ def cached_reports(run: Path, seed: int = 0, corpus: Sequence[CorpusText] = (), 
     base = hash_value([code_of(), *map(version, LIBRARIES), seed, corpus])
 
     def measure(name: str, pairs: Sequence[TextPair]) -> BlindReport:
+        """The report of an operator, read from its file in the cache if that is whole, else made and written there."""
         measured_pairs = of_random_images(pairs, limit, seed)
         file = folder / f"{hash_value([base, name, measured_pairs])}.json"
         with suppress(OSError, ValueError):

@@ -65,7 +65,12 @@ def read_source(source: str, left_out: Collection[str] = (), held_out: bool = Fa
 
 
 def read_sources(sources: Sequence[str], leave_out: Path | None = None) -> list[CaptionSource]:
-    """Read captions to train on, see `read_source`; leave_out: a file as `read_photo_ids` reads it."""
+    """Read captions to train on, see `read_source`.
+
+    Args:
+        sources: where each kind of caption is, as given on the command line.
+        leave_out: a file of the ids of photos whose captions are not read; None: all are.
+    """
     left_out = read_photo_ids(leave_out) if leave_out else frozenset[str]()
     return [read_source(source, left_out) for source in sources]
 

@@ -59,7 +59,13 @@ class Cloze(nn.Module):
     """
 
     def __init__(self, units: int, sizes: Sizes, dropout: float = 0.0) -> None:
-        """Draw random weights; units: the size of the vocabulary."""
+        """Draw random weights.
+
+        Args:
+            units: the number of words in the vocabulary.
+            sizes: of the layers.
+            dropout: the probability that a number between layers is set to 0 while training.
+        """
         super().__init__()
         self.sizes = sizes
         self.fixed_point = False

@@ -440,7 +440,12 @@ SUBJECT_KINDS = {"person": 52, "animal": 18, "vehicle": 10, "thing": 12, "food":
 
 
 def subject(rng: Random, bare: float = 0.05) -> ClauseSubject:
-    """Return a noun phrase, sometimes modified or coordinated; bare: the probability that it has no determiner."""
+    """Draw the subject of a clause: a noun phrase, sometimes modified ("a man in red") or joined ("a man and a dog").
+
+    Args:
+        rng: draws it.
+        bare: the probability that it has no determiner ("dogs").
+    """
     kind = weighted(rng, SUBJECT_KINDS)
     if chance(rng, 0.09) and kind not in ("food", "place"):
         return _group_of(rng, kind)

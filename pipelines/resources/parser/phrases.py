@@ -369,7 +369,12 @@ def object_of(rng: Random, kind: str) -> Node:
 
 
 def location(rng: Random, name: str = "") -> Node:
-    """Return a place: simple, complex, "at the edge of NP", "in the background"; name: the preposition, "": random."""
+    """Draw a phrase of place: "on a beach", "on a beach near the sea", "at the edge of a field", "in the background".
+
+    Args:
+        rng: draws it.
+        name: the preposition, such as "on" or "in_front_of"; "": any.
+    """
     if not name and chance(rng, 0.08):
         return _setting(rng)
     if not name and chance(rng, 0.1):
