@@ -23,8 +23,17 @@ class Output:
     """A stage's tables in a run, the primary one last; made by who has the lock, sent to workers that write shards."""
 
     def __init__(self, run: Path, identity: Identity, schemas: Mapping[str, pa.Schema], overwrite: bool) -> None:
-        """Raises OtherConfigError, naming the first difference, if the run has other ones, unless `overwrite`;
-        ValueError if a folder that will be written is a link.
+        """Look at what the folder of the run has of these tables already.
+
+        Args:
+            run: the folder.
+            identity: of the stage: its settings and what it reads.
+            schemas: the columns of each of its tables.
+            overwrite: whether tables that were made with another identity may be replaced.
+
+        Raises:
+            OtherConfigError: there are such tables, and they may not be replaced. Names the first difference.
+            ValueError: a folder that will be written is a link.
         """
         # Before anything is written: a folder from elsewhere may hold links, and what is written would follow them.
         for name in (*schemas, MANIFESTS, STATISTICS):
@@ -64,7 +73,13 @@ class Output:
         remove_leftovers(self.run / MANIFESTS)
 
     def current(self, index: int, key: str, tables: Iterable[str] | None = None) -> ShardsOfTables | None:
-        """The shards of a number, if those of all `tables` (None: of the stage) are intact and have this key."""
+        """The shard of this number in each table, if all of them are intact and up to date; else None.
+
+        Args:
+            index: the number.
+            key: a hash of what a shard is made from, which one that is up to date states.
+            tables: their names; None: all of the stage.
+        """
         shards: dict[str, Shard] = {}
         for table in self.schemas if tables is None else tables:
             shard = sealed(shard_path(self.run / table, index))

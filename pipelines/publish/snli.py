@@ -35,7 +35,8 @@ class TextSpan(NamedTuple):
     end: int
 
 
-Cuts = Mapping[str, list[TextSpan]]  # by caption_id
+# By caption_id: the parts of the caption that hold one of its relations, such as "A dog runs on the grass".
+Cuts = Mapping[str, list[TextSpan]]
 
 
 def rows(publication: Publication) -> Rows:
@@ -45,6 +46,7 @@ def rows(publication: Publication) -> Rows:
         if not has_table(run, table):
             advice = f"negcap build --only {verb} makes it"
             raise ValueError(f"format snli needs the table {table}, {run} has none: {advice}")
+    # A cut is a part of a caption that holds one of its relations.
     cuts_of_shards = _cuts_of_run(run)
     cuts_of_shard: Cuts = {}
     is_empty = True

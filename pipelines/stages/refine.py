@@ -280,6 +280,7 @@ def read_rows(run: Path, operator: str, config: RefineConfig, shards: slice = sl
     rows = best(rows, config.pool_size)
     plausibility = pc.fill_null(rows["plausibility"], 0.0)
     if operator == NEGATION and has_denials(run):
+        # The plausibility in the table compares a negative with its caption, but here it is paired with a true denial.
         plausibility = pa.nulls(len(rows), rows["plausibility"].type)
     column = rows.schema.get_field_index("plausibility")
     return PooledNegatives(captions, rows.set_column(column, "plausibility", plausibility))

@@ -167,6 +167,7 @@ def grams_of(texts: NumberedTexts, window: Window, order: int) -> Occurrences:
     high = np.minimum(window.end, texts.offsets[1:] - order + 1)
     ngrams_of_text = np.maximum(high - low, 0)
     first_word = ragged(low, ngrams_of_text)
+    # The key of an n-gram: the numbers of its words side by side, BITS bits each.
     key = np.zeros(len(first_word), np.int64)
     for place in range(order):
         key |= texts.flat[first_word + place].astype(np.int64) << BITS * place

@@ -126,7 +126,7 @@ def vocabulary(
     """The vocabulary of a model of some captions.
 
     Args:
-        captions: tokenise captions.
+        captions: tokenised captions.
         phrases: what is read as one unit, words with spaces between them.
         min_count: how often a word or phrase must occur to be a unit; the most frequent come first.
         known: the names of units that the model has in any case, before the others.
@@ -149,7 +149,7 @@ def vocabulary(
 
 
 def encode(captions: Iterable[Sequence[str]], units: Units) -> list[np.ndarray]:
-    """Each tokenise caption as the numbers of its units, with START and END: int32. Captions without a word are left
+    """Each tokenised caption as the numbers of its units, with START and END: int32. Captions without a word are left
     out, those of more than MAX_UNITS units are cut into several.
     """
     start = SPECIAL.index(START)

@@ -226,7 +226,12 @@ class Perplexity(NamedTuple):
 
 @torch.no_grad()
 def perplexity(net: Cloze, captions: list[np.ndarray]) -> Perplexity:
-    """Measure a network on encoded captions. Switches dropout off. Raises ValueError if no word is a unit."""
+    """Measure a network. Switches dropout off. Raises ValueError if the model knows no word of the captions.
+
+    Args:
+        net: the network.
+        captions: the numbers of the units of each, between those of START and END.
+    """
     net.eval()
     loss = 0.0
     log_sum = 0.0
@@ -235,7 +240,7 @@ def perplexity(net: Cloze, captions: list[np.ndarray]) -> Perplexity:
         rows = list(group)
         for start in range(0, len(rows), MEASURED_AT_ONCE):
             units = torch.from_numpy(np.stack(rows[start : start + MEASURED_AT_ONCE])).long()
-            targets = units[:, 1:-1].flatten()
+            targets = units[:, 1:-1].flatten()  # START and END are not predicted
             is_known = targets != UNKNOWN_UNIT
             contexts = net.contexts(units).flatten(0, 1)[is_known]
             targets = targets[is_known]

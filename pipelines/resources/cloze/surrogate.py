@@ -195,7 +195,7 @@ class Replacement(NamedTuple):
 
 @single_threaded()
 def replaced_places(model: ClozeModel, captions: Sequence[Sequence[str]], seed: int) -> Iterator[ReplacedPlace]:
-    """Places of tokenise captions in which the model has read other units, drawn at random from the likely ones."""
+    """Places of tokenised captions in which the model has read other units, drawn at random from the likely ones."""
     rng = np.random.default_rng(seed)
     table = given_table(data_path("reference_lexicon") / "lexicon.parquet", LEXICON)
     alternatives = alternatives_by_unit(Lexicon.from_table(table, model))
@@ -310,7 +310,13 @@ def _replaced_place(old: CaptionEncoding, place: int, rows: Sequence[_ReadReplac
 
 @torch.random.fork_rng(devices=[])
 def fit(model: ClozeModel, replaced: Sequence[ReplacedPlace], config: SurrogateConfig) -> SurrogateNetwork:
-    """Fit a surrogate to what a model has read: the squared error of what each unit loses, and of log(1 + loss)."""
+    """Fit a surrogate: a small network that estimates what a cloze model would say of a caption with another word.
+
+    Args:
+        model: the cloze model, whose embedding the surrogate takes.
+        replaced: places at which the model has read other words, and by how much the others became less probable.
+        config: the sizes of the network, and its training.
+    """
     torch.manual_seed(config.seed)
     embedding = torch.from_numpy(model.embedding)
     states = replaced[0].state_changes.shape[2]

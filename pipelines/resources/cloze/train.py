@@ -161,8 +161,9 @@ def train(
                 yield torch.from_numpy(batch).long()
 
     def step(units: Tensor, epoch: int) -> TrainingStep:
-        """The loss of a batch. Sums of probabilities are drawn to 1, so that scores need no normalising when used."""
+        """The loss of a batch of captions, (captions, length) numbers of units."""
         loss, squared_log_sum = _batch_loss(net, units, sampler, config, generator)
+        # The second term draws the sums of probabilities to 1, so that scores need no normalising when used.
         terms = {"loss": loss, "squared log of the sum": squared_log_sum}
         return TrainingStep(loss + config.normalise * squared_log_sum, terms)
 
@@ -330,7 +331,7 @@ def _prepare_start(
     """The network that a training starts with, new or from a file, and its vocabulary.
 
     Args:
-        words: the tokenise captions, which the vocabulary is of.
+        words: the tokenised captions, which the vocabulary is of.
         config: with the least count of a word.
         sizes: of a new network.
         continued: the file of the network to train on, whose vocabulary is extended; None: a new one.
