@@ -223,7 +223,12 @@ class Distributed(Executor):
     """Worker processes of Dask `distributed`: its own, or those of a running scheduler."""
 
     def __init__(self, connect: Callable[[], Client], scheduler: str | None = None) -> None:
-        """connect: starts or finds the workers, and returns a client. scheduler: its name, None for own workers."""
+        """Connect to no worker yet.
+
+        Args:
+            connect: starts or finds the workers when they are first needed, and returns a client.
+            scheduler: the name of the one they belong to; None: they are started for this process.
+        """
         self.scheduler = scheduler
         self._connect = connect
         self._client: Client | None = None

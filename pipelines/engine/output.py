@@ -89,7 +89,7 @@ class Output:
         return shards
 
     def all_current(self, keys: Sequence[str]) -> dict[int, ShardsOfTables]:
-        """The shards that need not be made again, by number; keys: the key that the shards of each number must have."""
+        """By number, the shards that need not be made again: those that have the key for their number."""
         with ThreadPoolExecutor(4) as threads:
             shards_of_each_number = threads.map(self.current, range(len(keys)), keys)
             return {index: shards for index, shards in enumerate(shards_of_each_number) if shards is not None}

@@ -148,7 +148,9 @@ class RemotePath(PurePosixPath):
         return io.BytesIO(self.read_bytes())
 
     def write_bytes(self, data: bytes | memoryview, new: bool = False) -> None:
-        """Write the file; new: FileExistsError if there is one, in one step on S3, Google Storage and Azure."""
+        """Write the file. With `new` it must not be there, else FileExistsError; S3, Google Storage and Azure look and
+        write in one step, so that of two processes only one makes it.
+        """
         try:
             with self._system() as (system, path):
                 try:

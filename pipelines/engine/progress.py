@@ -148,7 +148,7 @@ class Reports:
     """
 
     def __init__(self, advance: Callable[[int, int], None]) -> None:
-        """advance: called with the position of a call and how much of it is new, never in two threads at once."""
+        """`advance` is called with the position of a call and how much of it is newly done, in one thread at a time."""
         self._advance = advance
         self._lock = Lock()
         self._done: Counter[int] = Counter()

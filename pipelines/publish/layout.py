@@ -333,7 +333,7 @@ class JsonFile:
     """A JSON file of one list or object, a row a line, in ASCII: some readers open it in their system's encoding."""
 
     def __init__(self, file: Path, _: Publication, head: str = "[", foot: str = "]", between: str = ",") -> None:
-        """Create the file; head, foot: lines around the rows, none if empty; between: after all but the last row."""
+        """Create the file. `head` and `foot` are lines around the rows, `between` follows each row but the last."""
         self.file = file.open("w", encoding="utf-8", newline="\n")
         self.foot = foot
         self.between = between
@@ -464,7 +464,10 @@ class Tars:
     """Tar files with up to 5,000 samples each; their bytes depend only on the samples."""
 
     def __init__(self, name: Path, most: int = SAMPLES) -> None:
-        """Create the first with the first sample; name: their path, with {} for their number; most: samples in each."""
+        """Archives are made as samples come, of at most `most` samples each.
+
+        `name` is their path with {} for their number: `train-{}.tar`.
+        """
         self.name = name
         self.most = most
         self.suffixes: set[str] = set()

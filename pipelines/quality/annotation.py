@@ -352,7 +352,7 @@ class AgreementReport(TypedDict):
 
 
 def agree(sheets: Sequence[Path], key: Path | None = None) -> AgreementReport:
-    """Evaluate filled-in sheets, one per annotator; key: None for the only `*.key.csv` beside the first.
+    """Evaluate filled-in sheets, one per annotator. Without a key, it is the only `*.key.csv` beside the first sheet.
 
     Raises ValueError, with file and line, for invalid votes and items, or no votes at all; FileNotFoundError without a
     key.

@@ -121,7 +121,10 @@ def _mean(values: pd.Series) -> float | None:
 def _blind_report(name: str, rows: pd.DataFrame, corpus: Sequence[CorpusText]) -> BlindReport | None:
     """The blind baselines on the first pair of each caption; None if they cannot be measured.
 
-    rows: a pair each, see `_scorecard`; corpus: true captions that the baselines learn from.
+    Args:
+        name: of the group of pairs, for the report.
+        rows: one for each pair, see `_scorecard`.
+        corpus: true captions that the baselines learn from.
     """
     first = rows.drop_duplicates(["image_id", "caption"])[["caption", "text", "image_id"]]
     try:

@@ -48,7 +48,7 @@ class Labels(NamedTuple):
     weights: np.ndarray
 
     def take(self, rows: np.ndarray) -> Labels:
-        """Some of the negatives; rows: their numbers."""
+        """The labels of the negatives with these numbers."""
         return Labels(
             captions=[self.captions[row] for row in rows.tolist()],
             texts=[self.texts[row] for row in rows.tolist()],
@@ -73,13 +73,13 @@ class NetworkInputs(NamedTuple):
 
     @classmethod
     def of(cls, given: Inputs, lists: np.ndarray) -> NetworkInputs:
-        """The inputs of the shipped network as tensors; lists: whether raters saw lists, (negatives,)."""
+        """What the shipped network is given, as tensors, and (negatives,) whether raters saw each in a list."""
         one_hot = np.eye(len(CHANGES))[given.changes]
         columns = (given.places, given.units, given.features, one_hot, lists[:, None])
         return cls(*(torch.from_numpy(column).float() for column in columns))
 
     def take(self, rows: np.ndarray) -> NetworkInputs:
-        """Some of the negatives; rows: their numbers."""
+        """The inputs of the negatives with these numbers."""
         return NetworkInputs(*(column[rows] for column in self))
 
 
@@ -92,7 +92,7 @@ class RaterNetwork(nn.Module):
     """
 
     def __init__(self, width: int, config: JudgementConfig) -> None:
-        """Draw random weights; width: of the vectors of units."""
+        """Draw random weights. The vectors of units are `width` numbers long."""
         super().__init__()
         # P and R are rows of one matrix, as are Q and S.
         joint = config.hidden + config.products

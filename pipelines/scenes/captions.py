@@ -67,7 +67,12 @@ class Teller(NamedTuple):
         return f"{self.where()} {self.anchor()}"
 
     def phrase(self, *, colour: bool = True, the: bool = False) -> AgreeingPhrase:
-        """A noun phrase for the group alone, "three small red balls"; colour: may be said; the: definite."""
+        """A noun phrase for the group alone, such as "three small red balls".
+
+        Args:
+            colour: whether it may say the colour.
+            the: whether it is definite: "the three small red balls".
+        """
         rng = self.rng
         thing = self.thing
         count = len(self.scene.group(self.group))

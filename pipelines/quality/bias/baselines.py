@@ -154,7 +154,10 @@ def blind(name: str, pairs: Sequence[TextPair], seed: int = 0, corpus: Sequence[
     words = differences.take(differences.single_words())
 
     def cross_validated(matrix: csr_matrix, fit: Fit) -> Accuracy:
-        """The accuracy of weights that were each fitted without the pair's fold; matrix: (pairs, n-grams)."""
+        """The accuracy on all pairs, each judged by weights that were fitted without its fold.
+
+        `matrix` is (pairs, n-grams).
+        """
         gaps = scores(matrix, fold_weights(matrix, folds, FOLDS, fit), folds)
         return by_image(right(gaps).tolist(), images)
 
@@ -304,9 +307,14 @@ def folds_of(images: Sequence[str], count: int = FOLDS, seed: int = 0) -> np.nda
 
 
 def regression(matrix: csr_matrix, penalty: float = PENALTY) -> np.ndarray:
-    """(n-grams,): weights of a logistic regression that tells a pair's true text, 0 for n-grams of one pair.
+    """Fit a logistic regression that tells which text of a pair is the true one.
 
-    matrix: (pairs, n-grams) differences; penalty: scikit-learn's C.
+    Args:
+        matrix: (pairs, n-grams): how often an n-gram is in the true text, less how often in the negative.
+        penalty: scikit-learn's C.
+
+    Returns:
+        (n-grams,): the weight of each, 0 for those in fewer than MIN_PAIRS pairs.
     """
     from sklearn.linear_model import LogisticRegression
 

@@ -276,7 +276,10 @@ class LanguageModel(NamedTuple):
         return np.bincount(text, log(self._word_probability(keys, folds[text])), len(texts))
 
     def _word_probability(self, keys: Sequence[np.ndarray], folds: np.ndarray) -> np.ndarray:
-        """(words,): p(word | the two before it), by the models of these folds (words,); keys: (words,) by order.
+        """(words,): how probable each word is after the two before it.
+
+        `keys` are those of the 1-, 2- and 3-grams that end with each word, `folds` says whose model is asked: all
+        (words,).
 
         Interpolated absolute discounting (Ney, Essen and Kneser 1994): with counts c, contexts h of one to two words,
         the number c(h) of words after h and the number t(h) of different ones,

@@ -279,7 +279,14 @@ def _years_old(rng: Random) -> Node:
 
 
 def determined(rng: Random, node: Node, many: bool, bare: float) -> Node:
-    """Add a determiner, possessive or number to a noun phrase, or nothing with probability `bare`; many: plural."""
+    """Put a determiner, possessive or number before a noun phrase: "the dog", "his dog", "two dogs".
+
+    Args:
+        rng: draws it.
+        node: the head of the phrase.
+        many: whether it is plural.
+        bare: the probability that nothing is put before it.
+    """
     if chance(rng, bare):
         return node
     if many:
@@ -348,7 +355,12 @@ def body_part(rng: Random) -> Node:
 
 
 def object_of(rng: Random, kind: str) -> Node:
-    """Return an object of a verb, sometimes two; kind: "body", one of the vocabulary, or a noun itself."""
+    """Return an object of a verb, sometimes two: "a ball", "a ball and a bat".
+
+    Args:
+        rng: draws it.
+        kind: of object: "body" (a part of one), a kind of the vocabulary, or the noun itself.
+    """
     if kind == "body":
         return body_part(rng)
     if kind in NOUNS:
