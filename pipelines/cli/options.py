@@ -280,6 +280,7 @@ def _help_with_default(name: str, field: FieldInfo, of_models: Mapping[str, Mapp
     if not field.default:  # "none: all" in the description of an optional field is what happens without the flag
         text = text.replace("; none: ", "; default: ")
     if defaults:
+        # A tuple is shown as "train,val": here a space follows every comma, also those between the defaults.
         listed = ", ".join(defaults).replace(",", ", ").replace(",  ", ", ")
         text += f"; default: {listed}"
     return f"{text[:1].upper()}{text[1:]}."

@@ -266,8 +266,8 @@ def timings_table(timings: Sequence[Timing]) -> Table:
     return table
 
 
-def print_summary(run: Path, timings: Sequence[Timing], stream: TextIO, examples: int = 1) -> None:
-    """Print what was read, the coverage, rejections and speed of a run, and `examples` random rows per operator."""
+def print_summary(run: Path, timings: Sequence[Timing], stream: TextIO) -> None:
+    """Print what was read, the coverage, rejections and speed of a run, and a random negative of each operator."""
     from ...augment.operators import OPERATORS
 
     counts = counts_of(run, "negatives")
@@ -293,8 +293,7 @@ def print_summary(run: Path, timings: Sequence[Timing], stream: TextIO, examples
     console.print()
     for operator in families:
         if counts.get(f"{operator}.rows"):
-            rows = sample(run, table_of([operator]), examples, wanted={"operator": [operator]})
-            print_rows(rows, stream)
+            print_rows(sample(run, table_of([operator]), 1, wanted={"operator": [operator]}), stream)
 
 
 WORD_CLASSES = {"NOUN": "noun", "VERB": "verb", "ADJ": "adjective", "NUM": "number", "ADP": "preposition"}

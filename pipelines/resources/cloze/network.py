@@ -159,8 +159,11 @@ class Cloze(nn.Module):
         shares = weights.softmax(-1)
         if not self.fixed_point:
             return shares
+        # As the written model will compute it: exp is looked up in a table, and shares are rounded.
         likely = self._look_up(EXP, weights - weights.amax(-1, keepdim=True), torch.ones(())).detach()
-        return shares + (self._round(likely / likely.sum(-1, keepdim=True), SHARE, ROW) - shares).detach()
+        rounded = self._round(likely / likely.sum(-1, keepdim=True), SHARE, ROW)
+        # The value is `rounded`; the difference is a constant for autograd, so the gradient is that of `shares`.
+        return shares + (rounded - shares).detach()
 
     def _look_up(self, table: Table, numbers: Tensor, exact: Tensor) -> Tensor:
         """A function's values as the written model will compute them, rounded to its table, for numbers of any shape.

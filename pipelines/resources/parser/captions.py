@@ -44,8 +44,8 @@ Construction = Callable[[Random], Node]
 VerbConstruction = Callable[[Random, str], Node]
 
 
-def caption_trees(count: int, rng: Random, longest: int = 32) -> list[Tree]:
-    """Return `count` random captions of 3 to `longest` words, with Penn tags and CLEAR dependencies.
+def caption_trees(count: int, rng: Random) -> list[Tree]:
+    """Return `count` random captions of 3 to 32 words, with Penn tags and CLEAR dependencies.
 
     Most begin with a capital and end with a full stop; some have a space before it, as in Flickr's token files.
     """
@@ -53,7 +53,7 @@ def caption_trees(count: int, rng: Random, longest: int = 32) -> list[Tree]:
     while len(trees) < count:
         root = weighted(rng, TEMPLATES)(rng)
         tree = flatten(root.after(leaf("././punct")) if chance(rng, 0.75) else root)
-        if 3 <= len(tree) <= longest:
+        if 3 <= len(tree) <= 32:
             if chance(rng, 0.75):
                 tree.forms[0] = tree.forms[0][0].upper() + tree.forms[0][1:]
             if tree.forms[-1] == "." and chance(rng, 0.5):
