@@ -115,7 +115,13 @@ def request_key(config: EndpointConfig, body: bytes) -> str:
 
 
 def chat(user: str, system: str = "", images: Sequence[Path] = ()) -> Request:
-    """A request: system message unless empty, image files as data URLs, user message. OSError, ValueError: no image."""
+    """A request to a chat model. Raises ValueError or OSError for a file that is no image or cannot be read.
+
+    Args:
+        user: the question.
+        system: the system message; "": none.
+        images: files that are sent with the question.
+    """
     parts: list[Json] = []
     for path in images:
         kind = mimetypes.guess_type(path.name)[0] or ""

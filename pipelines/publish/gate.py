@@ -84,7 +84,15 @@ class GateVerdict(NamedTuple):
 
 
 def judge_negatives(pairs: Mapping[str, Sequence[TextPair]], limit: float, measure: Measure = blind) -> GateVerdict:
-    """Measure each operator's pairs by `measure`, then all together, against `limit` (%). Needs scikit-learn."""
+    """Judge whether negatives can be told from captions by the text alone, of each operator and of all together.
+
+    Needs scikit-learn.
+
+    Args:
+        pairs: of caption and negative, by operator.
+        limit: the accuracy (%) of a guesser without images that is still allowed.
+        measure: makes the report of an operator from its name and pairs.
+    """
     blindness = measure_each(with_all(pairs), measure)
     unmeasured = blindness.unmeasured
     with_too_few = {name: result for name, result in unmeasured.items() if result.pairs < LEAST_PAIRS}

@@ -79,7 +79,10 @@ def predominant_senses(wordnet: WordNet, model: ClozeModel) -> dict[str, str]:
 
 
 def _nearest_words(word: str, words: Sequence[str], cosine: np.ndarray) -> list[int]:
-    """The numbers of the nearest words, the nearest first, without forms of the word and phrases that contain it."""
+    """The indices in `words` of those nearest to a word, the nearest first, without its own forms and phrases with it.
+
+    `cosine` is that of the word's vector to each of `words`.
+    """
     forms = (word, f"{word}s", f"{word}es")
     in_order = np.argsort(-cosine).tolist()
     others = [i for i in in_order if words[i] not in forms and word not in words[i].split()]

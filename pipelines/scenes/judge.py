@@ -293,7 +293,13 @@ def _possible_assignments(reading: Reading, scene: Scene) -> Iterator[Assignment
 
 
 def _truths_of_reading(reading: Reading, scene: Scene, assignment: Assignment) -> Iterator[Truth]:
-    """Whether each thing is what its entity says, and meets each condition."""
+    """Whether each thing is what a sentence says of it: of "two red cups on a table", a red cup, and on the table.
+
+    Args:
+        reading: the sentence, as entities (two cups; a table) and conditions (the cups are on the table).
+        scene: what there is.
+        assignment: for each entity, the indices of the things that it is taken to mean.
+    """
     for entity, things in zip(reading.entities, assignment, strict=True):
         for thing in things:
             yield _thing_fits(entity, scene, thing)
@@ -303,7 +309,7 @@ def _truths_of_reading(reading: Reading, scene: Scene, assignment: Assignment) -
 
 
 def _thing_fits(entity: Entity, scene: Scene, index: int) -> Truth:
-    """Whether a thing, given by index, is of an entity's kind and has its attributes."""
+    """Whether the thing with this index in the scene is of an entity's kind and has its attributes."""
     thing = scene.things[index]
     return thing.kind == entity.kind and _conjunction(
         has_attribute(attribute, thing) for attribute in entity.attributes

@@ -103,7 +103,15 @@ class ImageOfSet(NamedTuple):
 
 
 def read_set(source: str, urls: Sequence[str], config: ImportConfig) -> ForeignSet:
-    """Read the files `urls` of a set. Raises ValueError, as `read_foreign`, with `config.strict`."""
+    """Read the captions and negatives of a set that others have published.
+
+    With `config.strict` the first record that cannot be read raises ValueError; else such records are returned.
+
+    Args:
+        source: the set, a file or a folder.
+        urls: its files.
+        config: the columns that the user names, and how many images to read at most.
+    """
     import pandas as pd
 
     images: dict[str, ImageOfSet] = {}  # by image_id

@@ -203,11 +203,12 @@ def choose(run: Path, operators: Sequence[str], config: RefineConfig, group: ran
 
 
 def _candidates(run: Path, operator: str, config: RefineConfig, group: range | None) -> PooledNegatives:
-    """The negatives of an operator that `choose` selects from."""
+    """The negatives of an operator that `choose` selects from; `group` are the shards they are in, None: all."""
     shards = slice(None) if group is None else slice(group.start, group.stop)
     candidates = read_rows(run, operator, config, shards)
     if config.per_caption is None or operator not in config.symmetric_operators:
         return candidates
+    # An operator that must replace A by B as often as B by A is first selected alone, where that can be held.
     alone = choose(run, (operator,), config.changed(per_caption=None), group)
     return candidates._replace(rows=candidates.rows.filter(pc.field("row").isin(alone.rows)))
 

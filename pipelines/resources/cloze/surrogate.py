@@ -195,7 +195,16 @@ class Replacement(NamedTuple):
 
 @single_threaded()
 def replaced_places(model: ClozeModel, captions: Sequence[Sequence[str]], seed: int) -> Iterator[ReplacedPlace]:
-    """Places of tokenised captions in which the model has read other units, drawn at random from the likely ones."""
+    """Put other words into captions, and read with the model what that changes at the other places.
+
+    Args:
+        model: the cloze model.
+        captions: the words of each.
+        seed: of the random choice of the words, of which likely ones are taken.
+
+    Yields:
+        The places that words were put into, each with all the words that were tried there.
+    """
     rng = np.random.default_rng(seed)
     table = given_table(data_path("reference_lexicon") / "lexicon.parquet", LEXICON)
     alternatives = alternatives_by_unit(Lexicon.from_table(table, model))
@@ -335,15 +344,21 @@ def fit(model: ClozeModel, replaced: Sequence[ReplacedPlace], config: SurrogateC
 
 
 def compare_losses(net: SurrogateNetwork, replaced: Sequence[ReplacedPlace], embedding: Tensor) -> LossComparison:
-    """Compare what other places lose as the surrogate estimates it with what the model has read."""
+    """How much less probable other words make the rest of a caption: as the surrogate estimates it, and as it is.
+
+    Args:
+        net: the surrogate.
+        replaced: places with their replacements, and what the model has read of them.
+        embedding: the word vectors of the model.
+    """
     losses, replacement = net(replaced, embedding)
     read = torch.from_numpy(np.concatenate([caption.lost.reshape(-1) for caption in replaced])).float()
     is_other = ~read.isnan()
     estimated = losses[is_other]
     read = read[is_other]
-    none = torch.zeros(sum(len(caption.lost) for caption in replaced))
+    no_loss = torch.zeros(sum(len(caption.lost) for caption in replaced))  # of each replacement
     # What becomes likelier does not make up for what becomes less likely.
-    sums = [none.index_add(0, replacement[is_other], of_pair.clamp_min(0.0)) for of_pair in (estimated, read)]
+    sums = [no_loss.index_add(0, replacement[is_other], of_pair.clamp_min(0.0)) for of_pair in (estimated, read)]
     return LossComparison(estimated, read, torch.stack(sums))
 
 

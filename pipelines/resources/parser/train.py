@@ -210,6 +210,7 @@ def treebank(folder: Path, name: str, split: str) -> Path:
 
 def self_trained(trees: list[Tree], captions: list[str], config: ParserTrainingConfig) -> list[Tree]:
     """Train two smaller models on `trees` and return the parses of those captions on which the two agree."""
+    # Models of other sizes and seeds make other errors: where they agree, a parse is most likely right.
     first_config = config.changed(seed=config.seed, width=96, depth=4, epochs=7)
     second_config = config.changed(seed=config.seed + 1, width=64, depth=3, epochs=6)
     first = train(first_config, trees, [], report, MORE_CAPTIONS)
