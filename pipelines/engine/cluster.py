@@ -73,7 +73,7 @@ def report_done(done: int) -> None:
 def _call_reporting_to(
     listener: Callable[[int], None], function: Callable[..., Result], arguments: Sequence[object]
 ) -> Result:
-    """Return function(*arguments); what it reports goes to `listener`."""
+    """Return function(*arguments), where `report_done(count)` calls `listener(count)`."""
     token = _report.set(listener)
     try:
         return function(*arguments)
@@ -181,9 +181,7 @@ class Executor:
         """Stop the processes that this executor started."""
 
     def for_shards(self, number: int) -> Executor:
-        """The executor for a table of so many shards: own workers, which are started, if they are several; else this
-        process.
-        """
+        """The executor that suits a table of so many shards: always this one, except with workers (see Distributed)."""
         return self
 
     def map(

@@ -227,8 +227,7 @@ def _unpack_in_order(results: Iterator[tuple[int, bytes]], report_arrival: Calla
 def _combine_in_tree(tables: Iterator[pa.Table], combine: Combine) -> pa.Table:
     """Combine all tables into one, in a tree of FAN_IN branches.
 
-    So each row is combined few times, and few tables are in memory at once. combine: several tables in their order ->
-    one.
+    So each row is combined few times, and few tables are in memory at once. `combine` makes one table of several.
     """
     levels: list[list[pa.Table]] = []  # levels[k] holds up to FAN_IN - 1 tables, each of FAN_IN ** k of the input
     for table in tables:
@@ -309,7 +308,10 @@ def _join_results(results: Sequence[StageResult]) -> StageResult:
 
 
 def make_partial(job: Job, shard: Shard) -> bytes:
-    """The packed result of a ReduceStage's `partial` for a shard of its input."""
+    """What a ReduceStage counts in one shard of its input, such as words: a small table, packed into bytes.
+
+    Those of all shards are combined into one table, from which the stage makes its result.
+    """
     assert isinstance(job.stage, ReduceStage)
     table = job.read(shard)
     with collector_paused():

@@ -30,10 +30,11 @@ def counterpart(scene: Scene, caption: str, negative: str, rng: Random) -> Scene
 
 
 def variations(scene: Scene, rng: Random) -> Iterator[Scene]:
-    """The scenes that differ in one group's colour, pattern, size, pose, kind, number or place, or in which two groups
-    have exchanged kinds or colours. rng: for places inside a slot.
+    """Vary a scene in one respect: the colour, pattern, size, pose, kind, number or place of one group of things.
+
+    Further scenes are those in which two groups have exchanged kinds or colours. `rng` draws places inside a slot.
     """
-    groups = [0, *scene.groups]
+    groups = [0, *scene.groups]  # 0 is that of the anchor, the thing in the middle
     for group in groups:
         first = _first_thing(scene, group)
         # A person with something in the hand stays as drawn: what is held was placed by the hand.
@@ -42,7 +43,7 @@ def variations(scene: Scene, rng: Random) -> Iterator[Scene]:
         yield from _with_other_looks(scene, group)
         if group:
             yield from _with_group_changed(scene, group, rng)
-        elif not first.open:
+        elif not first.open:  # an anchor with something in it cannot become a thing that holds nothing
             yield from _with_other_anchors(scene)
     for group, other in combinations(groups, 2):
         # Two people who hold something do not exchange anything.

@@ -347,7 +347,7 @@ class Sides(NamedTuple):
 
 
 def sides(matrix: csr_matrix) -> Sides:
-    """Add up the positive and the negative cells in each column of (pairs, n-grams) differences."""
+    """Add up (pairs, n-grams) differences by column: what is above 0 is of true texts, what is below of negatives."""
     ngrams = matrix.shape[1]
     true = np.bincount(matrix.indices, np.maximum(matrix.data, 0), ngrams)
     negative = np.bincount(matrix.indices, np.maximum(-matrix.data, 0), ngrams)
