@@ -18,12 +18,12 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypedDict
 
 import numpy as np
 import pyarrow as pa
 import torch
-from torch import Generator
+from torch import Generator, distributed
 from torch.utils.data import IterableDataset, get_worker_info
 
 from ...schemas.negatives import POSITIVE
@@ -66,6 +66,20 @@ class CaptionBatch(TypedDict, total=False):
     caption: list[str] | torch.Tensor
     negatives: list[list[str]] | torch.Tensor
     mask: torch.Tensor
+
+
+class Process(NamedTuple):
+    """The number of this process, from 0, and of all."""
+
+    rank: int
+    processes: int
+
+
+def this_process() -> Process:
+    """The rank of this process, and how many there are: (0, 1) without torch.distributed."""
+    if distributed.is_available() and distributed.is_initialized():
+        return Process(distributed.get_rank(), distributed.get_world_size())
+    return Process(0, 1)
 
 
 class Negatives(IterableDataset[CaptionBatch]):
@@ -126,9 +140,9 @@ class Negatives(IterableDataset[CaptionBatch]):
                 raise ValueError(f"{name} must be >= 1, was: {value}")
         if transform is not None and images is None:
             raise ValueError("a transform needs the image files: images=FOLDER")
-        distributed = torch.distributed.is_available() and torch.distributed.is_initialized()
-        self.ranks = (torch.distributed.get_world_size() if distributed else 1) if ranks is None else ranks
-        self.rank = (torch.distributed.get_rank() if distributed else 0) if rank is None else rank
+        process = this_process()
+        self.ranks = process.processes if ranks is None else ranks
+        self.rank = process.rank if rank is None else rank
         if not 0 <= self.rank < self.ranks:
             raise ValueError(f"rank must be from 0 to {self.ranks - 1}, was: {self.rank}")
         self.negatives = negatives

@@ -14,14 +14,14 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from types import SimpleNamespace
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor, distributed, nn
 from torch.nn import functional
 from torch.utils.data import DataLoader
 
-from .batches import CaptionBatch, Negatives
+from .batches import CaptionBatch, Negatives, this_process
 
 __all__ = ["NegativesLoss", "train_openclip", "train_transformers"]
 
@@ -49,23 +49,9 @@ class _Gather(torch.autograd.Function):
         return gradient.chunk(distributed.get_world_size())[distributed.get_rank()]
 
 
-class Process(NamedTuple):
-    """The number of this process, from 0, and of all."""
-
-    rank: int
-    processes: int
-
-
-def _this_process() -> Process:
-    """The rank of this process, and how many there are: (0, 1) without torch.distributed."""
-    if distributed.is_available() and distributed.is_initialized():
-        return Process(distributed.get_rank(), distributed.get_world_size())
-    return Process(0, 1)
-
-
 def _gather_rows(rows: Tensor) -> Tensor:
     """The rows (B, …) of all N processes, (N B, …), through which gradients flow back to each."""
-    gathered: Tensor = _Gather.apply(rows) if _this_process().processes > 1 else rows
+    gathered: Tensor = _Gather.apply(rows) if this_process().processes > 1 else rows
     return gathered
 
 
@@ -110,7 +96,7 @@ class NegativesLoss(nn.Module):
             rule = f"mask must be of {size} captions and their negatives, {len(text_features)} texts in all"
             raise ValueError(f"{rule}, its shape was: {shape}")
         # The captions of this process are the columns rank * B … of those of all: caption i belongs to image i.
-        own = torch.arange(size, device=image_features.device) + _this_process().rank * size
+        own = torch.arange(size, device=image_features.device) + this_process().rank * size
         captions = text_features[:size]
         negatives = text_features[size:]
         # Texts of all processes are columns for the images of this one; the images of all, for its captions.
@@ -227,7 +213,7 @@ def train_openclip(
     inner = model.module if hasattr(model, "module") else model  # of a DistributedDataParallel
     if not getattr(inner, "output_dict", False):
         raise ValueError("model must give a dict: open_clip.create_model(…, output_dict=True)")
-    process = _this_process()
+    process = this_process()
     device = str(next(model.parameters()).device)
     fixed = {"distill": False, "accum_freq": 1, "horovod": False, "wandb": False, "tensorboard": False}
     usual = {"grad_clip_norm": None, "log_every_n_steps": 100, "local_rank": process.rank, "log_local": False}
