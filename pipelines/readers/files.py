@@ -375,7 +375,10 @@ class _JsonBytes:
         self._open = 0  # characters of the string or number that has not ended yet
 
     def read(self, size: int = -1) -> bytes:
-        """About `size` characters, none at the end alone."""
+        """The next piece of the file, of about `size` characters; b"" only at its end.
+
+        What might go on in the next piece, such as half of `NaN`, is held back until that is read.
+        """
         while True:
             new = self._read_text_table.read(size)
             text = self._held + new

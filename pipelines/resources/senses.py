@@ -43,7 +43,7 @@ class LinSimilarity:
 
     @cache  # noqa: B019  # there is one instance, for as long as the command runs
     def between(self, first: int, second: int) -> float:
-        """The similarity of two synsets."""
+        """The similarity of two synsets: twice the information of their best common hypernym, over that of both."""
         shared = self.wordnet.closure(first) & self.wordnet.closure(second)
         total = self.information[first] + self.information[second]
         if not shared or not total:

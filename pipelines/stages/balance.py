@@ -129,7 +129,7 @@ def fit(table: pa.Table, config: BalanceConfig, spread: Spread, lexicon: WholeTa
     exchanges_of_parts = spread(find_exchanges, [[part] for part in parts])
     entries = lexicon.read(["kind", "entry", "place"])
     entries = entries.filter(pc.equal(entries["place"], "")).sort_by("entry")  # numbered as in Lexicon
-    rows: list[tuple[str, str, str, float]] = []
+    rows: list[tuple[str, str, bool, float]] = []  # ("noun", "dog", plural, 0.8), the columns of BALANCE
     for kind in kinds:
         names = entries.filter(pc.equal(entries["kind"], kind))["entry"].to_pylist()
         factors = fit_factors(kind, names, _exchanges_of_kind(kind, exchanges_of_parts, parts))
