@@ -119,7 +119,7 @@ def negatives(
 def _join_source_columns(frame: pd.DataFrame, columns: pa.Table) -> pd.DataFrame:
     """Join rows of captions with the columns of the source that the user keeps.
 
-    frame: with caption_id; columns: caption_id, image_id and the columns to keep.
+    `frame` has the column caption_id, by which it is joined to `columns`: caption_id, image_id and those to keep.
     """
     names = columns.column_names[2:]  # behind caption_id and image_id
     if not names:

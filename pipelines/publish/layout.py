@@ -406,7 +406,10 @@ class ParquetFiles:
     def __init__(self, stem: Path, columns: Sequence[Column], sizes: FileSizes | None = None) -> None:
         """Write files `{stem}-00000-of-000NN.parquet`.
 
-        columns: of the table; images are in the column EMBEDDED, if it is one of them. sizes: None for those above.
+        Args:
+            stem: what the paths of the files begin with.
+            columns: of the table; with EMBEDDED it holds the images themselves.
+            sizes: of files and row groups. None: such as suit a table with images, or without.
         """
         self.stem = stem
         self.schema = schema(columns)

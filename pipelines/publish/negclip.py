@@ -35,9 +35,10 @@ Image = Sequence[list[Row]]
 
 
 def rows(publication: Publication) -> Rows:
-    """`{split}.tsv`: a row per caption. Raises ValueError for a split with one image.
+    """`{split}.tsv`: a row per caption, which names a few images with similar captions, its neighbours.
 
-    Neighbours are among TOGETHER images in a row, so that time and memory do not grow with the square of their number.
+    They are sought among TOGETHER images in a row, so that time and memory do not grow with the square of their number.
+    Raises ValueError for a split with one image.
     """
     waiting: dict[str, list[Image]] = {}
     written = Counter[str]()

@@ -224,9 +224,13 @@ def select(candidates: Pool, seed: int = 0, rounds: int = ROUNDS) -> np.ndarray:
 
 
 def _gaps_of_fitted_model(matrix: csr_matrix, rows: np.ndarray, folds: np.ndarray, fit: blind.Fit) -> np.ndarray:
-    """(candidates,): the gap of each under the model that is fitted to those of `rows` that are not in its fold.
+    """The gap of each candidate, a model's score of its true text minus that of its negative: (candidates,).
 
-    matrix: (candidates, n-grams) differences; rows: indices of candidates; folds: (candidates,).
+    Args:
+        matrix: (candidates, n-grams): how often an n-gram is in the true text, less how often in the negative.
+        rows: indices of the candidates that the model learns from.
+        folds: (candidates,): each is judged by weights that were fitted without those of its fold.
+        fit: fits the weights of n-grams.
     """
     return blind.scores(matrix, blind.fold_weights(matrix[rows], folds[rows], FOLDS, fit), folds)
 
