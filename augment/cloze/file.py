@@ -169,7 +169,7 @@ def surrogate_shapes(arrays: Mapping[str, np.ndarray]) -> dict[str, tuple[int, .
 
 
 def judgement_shapes(arrays: Mapping[str, np.ndarray]) -> dict[str, tuple[int, ...]]:
-    """The shape of each parameter of `negcap.augment.judgement`, by name, in a model with these other parameters; {} if
+    """The shape of each parameter of `negcap.augment.raters`, by name, in a model with these other parameters; {} if
     it has none. The sizes are those of `judgement.hidden.bias`, `judgement.unit.weight`, `judgement.terms.weight` and
     `judgement.kind.weight`, else KeyError.
     """

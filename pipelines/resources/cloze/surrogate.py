@@ -76,7 +76,7 @@ class LossComparison(NamedTuple):
     """Losses as the surrogate estimates them and as the model has read them, without the replaced places themselves.
 
     estimated, read: of each pair of a replacement and another place, (pairs,).
-    sums: what each replacement takes from all other places, `loss` of `negcap.augment.plausibility.Change`: the
+    sums: what each replacement takes from all other places, `loss` of `negcap.augment.plausibility.Comparison`: the
         estimates and what was read, (2, replacements).
     """
 
