@@ -313,11 +313,7 @@ class NegativesByKey:
         (numbers,), (mask,) = sample_of_each(torch.tensor([len(negatives)]), self.negatives)
         chosen = [negatives[number] for number in numbers[mask].tolist()]
         texts = chosen + [""] * (self.negatives - len(chosen))
-        return {
-            **sample,
-            "negatives": texts if self.tokenize is None else self.tokenize(texts),
-            "mask": mask,
-        }
+        return {**sample, "negatives": texts if self.tokenize is None else self.tokenize(texts), "mask": mask}
 
     def _negatives_of(self, key: str, text: str | bytes) -> Sequence[str]:
         """The negatives of a caption; none if the run does not have it."""

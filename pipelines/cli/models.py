@@ -205,12 +205,7 @@ def evaluate(model: Path, source: Path, output: Path | None, **given: FlagValue)
     "--model", "models", multiple=True, metavar="KIND:PATH", help="Model to score, as above. May be repeated."
 )
 @options.several("--operator", "operators", "Only negatives of this operator; default: all.")
-@click.option(
-    "--lists",
-    type=FOLDER,
-    metavar="DIR",
-    help="Write images.txt and texts.txt, the rows for npy, and stop.",
-)
+@click.option("--lists", type=FOLDER, metavar="DIR", help="Write images.txt and texts.txt, the rows for npy, and stop.")
 @options.as_json
 @options.quiet
 def score(

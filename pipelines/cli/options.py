@@ -348,9 +348,7 @@ quiet = click.option("--quiet", is_flag=True, help="Show no progress on stderr."
 workers = section(
     "How it runs",
     click.option(
-        "--workers",
-        type=int,
-        help="Number of worker processes; default: one per core, or none for a single shard.",
+        "--workers", type=int, help="Number of worker processes; default: one per core, or none for a single shard."
     ),
     click.option(
         "--scheduler",

@@ -10,11 +10,7 @@ import httpx2  # the library openai is built on it
 import openai
 
 MAX_REDIRECTS = 5  # on the host itself, as from /v1 to /v1/
-_OF_TRANSFER = (
-    b"content-encoding",
-    b"content-length",
-    b"transfer-encoding",
-)  # headers that a read answer lacks
+_OF_TRANSFER = (b"content-encoding", b"content-length", b"transfer-encoding")  # headers that a read answer lacks
 _PACKED = ("gzip", "x-gzip", "deflate")
 
 

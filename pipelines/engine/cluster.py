@@ -185,10 +185,7 @@ class Executor:
         return self
 
     def map(
-        self,
-        function: Callable[..., Result],
-        calls: Sequence[tuple[object, ...]],
-        on_report: OnReport | None = None,
+        self, function: Callable[..., Result], calls: Sequence[tuple[object, ...]], on_report: OnReport | None = None
     ) -> Iterator[tuple[int, Result]]:
         """Yield (position, function(*calls[position])) as the calls finish; few are in flight at a time.
 
@@ -334,10 +331,7 @@ class Distributed(Executor):
         return self
 
     def map(
-        self,
-        function: Callable[..., Result],
-        calls: Sequence[tuple[object, ...]],
-        on_report: OnReport | None = None,
+        self, function: Callable[..., Result], calls: Sequence[tuple[object, ...]], on_report: OnReport | None = None
     ) -> Iterator[tuple[int, Result]]:
         """Make all calls in the cluster's workers, and yield position and result of each as it ends; see Executor."""
         if not calls:

@@ -70,13 +70,7 @@ def cloze(
     from .cloze.train import train_on
 
     train_on(
-        captions,
-        output,
-        held_out=held_out,
-        leave_out=leave_out,
-        source=source or "",
-        continued=continued,
-        **given,
+        captions, output, held_out=held_out, leave_out=leave_out, source=source or "", continued=continued, **given
     )
 
 

@@ -188,10 +188,7 @@ def _vectors_of_model(
 
 
 def protocol_scores(
-    outcomes: Sequence[ProtocolOutcome],
-    tests: TestSet,
-    blind: Mapping[GroupOfProtocol, Baseline],
-    config: ScoreConfig,
+    outcomes: Sequence[ProtocolOutcome], tests: TestSet, blind: Mapping[GroupOfProtocol, Baseline], config: ScoreConfig
 ) -> list[ProtocolScore]:
     """The percentages right, with and without the image, beside the baselines and chance.
 

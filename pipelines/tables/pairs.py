@@ -143,11 +143,7 @@ def pairs(
     kinds = kinds_of(run, table)
     check_splits(splits, (kind.split for kind in kinds), run / table)
     check_operators(operators, (kind.operator for kind in kinds), run / table)
-    options: PairOptions = {
-        "table": table,
-        "accepted": accepted(run) if vetted else None,
-        "per_operator": per_operator,
-    }
+    options: PairOptions = {"table": table, "accepted": accepted(run) if vetted else None, "per_operator": per_operator}
     return pa.concat_tables(pair_tables(run, operators, splits, columns=columns, **options))
 
 
