@@ -124,6 +124,7 @@ def draw(scene: Scene) -> Image.Image:
         width = (thing.right - thing.left) * SCALE
         height = (thing.bottom - thing.top) * SCALE
         pen = Pen(max(4, width), max(4, height), thing.colour)
+        # What stands in a box is drawn between the box and its front, which hides the lower part.
         if not layer.only_front:
             _draw_thing(pen, thing)
         if f"{thing.kind} front" in DRAWINGS:

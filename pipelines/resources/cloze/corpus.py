@@ -145,6 +145,7 @@ def vocabulary(
     names = [*known, *sorted(frequent, key=lambda name: (-counter[name], name))]
     counts = [counter[name] for name in names[len(SPECIAL) :]]
     unknown = sum(counter.values()) - sum(counts)
+    # Every caption has one START and one END, the first two of SPECIAL; UNKNOWN stands for all that is no unit.
     return Vocabulary(Units(tuple(names)), np.array([total, total, unknown, *counts]))
 
 
