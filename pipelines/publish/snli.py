@@ -94,7 +94,7 @@ def _labelled_pairs(negatives: Sequence[Row], cuts: Sequence[TextSpan]) -> Itera
 
 
 def _changes_only(cut: TextSpan, caption: str, negative: str) -> bool:
-    """Whether a negative differs from its caption within a part of it only, which it leaves not empty."""
+    """Whether a negative changes nothing but one part of its caption, and has some words in the place of that part."""
     before = caption[: cut.start]
     after = caption[cut.end :]
     return negative.startswith(before) and negative.endswith(after) and len(negative) > len(before) + len(after)

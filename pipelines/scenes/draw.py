@@ -230,7 +230,7 @@ class SceneFeatures(NamedTuple):
 
 def encode(pictures: list[Image.Image]) -> SceneFeatures:
     """Standardised features of images."""
-    net = network()
+    net = feature_network()
     features = _forward(pictures, net.weights, net.scales)
     return SceneFeatures(
         net.scale_of_pooled.standardised(features.pooled), net.scale_of_regions.standardised(features.regions)
@@ -247,8 +247,11 @@ class FeatureNetwork(NamedTuple):
 
 
 @cache
-def network() -> FeatureNetwork:
-    """The network, built once per process (0.3 s)."""
+def feature_network() -> FeatureNetwork:
+    """The convolutional network that gives pictures their features, built once per process (0.3 s).
+
+    Its weights are random and not trained; the scales are those of the features of a few drawn scenes.
+    """
     rng = np.random.default_rng(SEED)
     weights: list[np.ndarray] = []
     # CHANNELS has an entry more than there are layers: the inputs of the first one.

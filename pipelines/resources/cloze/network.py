@@ -52,14 +52,16 @@ def log_frequencies(counts: np.ndarray) -> Tensor:
 
 
 class Cloze(nn.Module):
-    """A cloze model. Its parameters' names are those of the arrays in the shipped file.
+    """A cloze model, which tells how probable each word is in a gap of a caption: GRUs from both sides, and attention.
+
+    Its parameters' names are those of the arrays in the shipped file.
 
     fixed_point: whether weights and activations are rounded as in the file and by its reader (see
     `negcap.augment.cloze.fixed_point`); gradients are those without rounding.
     """
 
     def __init__(self, units: int, sizes: Sizes, dropout: float = 0.0) -> None:
-        """Draw random weights.
+        """Draw random weights of the GRUs, of the attention (query, memory, distance) and of the layers above them.
 
         Args:
             units: the number of words in the vocabulary.
