@@ -13,8 +13,10 @@ _TYPES = {"float16": pa.float16(), "float32": pa.float32()}
 
 
 def features(shape: tuple[int, ...], dtype: str = "float32") -> pa.Schema:
-    """The schema of image features of one shape: (D,) if pooled, (R, D) for R regions; shards also state `backbone` and
-    `shape` in their metadata. Raises ValueError for a dtype not in DTYPES, or a shape that is empty or below 1.
+    """The schema of image features of one shape: (D,) if pooled, (R, D) for R regions.
+
+    Shards also state `backbone` and `shape` in their metadata. Raises ValueError for a dtype that is not in DTYPES, or
+    a shape that is empty or has a number below 1.
     """
     if dtype not in DTYPES:
         raise ValueError(f"dtype must be one of {', '.join(DTYPES)}, was: {dtype}")

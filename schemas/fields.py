@@ -56,8 +56,9 @@ def table_of(rows: Iterable[Sequence[object]], schema: pa.Schema) -> pa.Table:
 
 
 def check(table: pa.Table, schema: pa.Schema) -> None:
-    """Raise ValueError unless `table` has exactly the columns, types and nullability of `schema`, also nested, which
-    pyarrow itself does not check. The message names the table, the column and the rule.
+    """Raise ValueError, which names column and rule, unless a table has exactly the columns and types of a schema.
+
+    Columns that are not nullable must have no nulls, nor must columns inside them, which pyarrow does not check.
     """
     name = (schema.metadata or {}).get(b"table", b"table").decode()
     if table.schema.names != schema.names:

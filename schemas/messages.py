@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 
 
-def number_of(number: int, noun: str, plural: str = "") -> str:
-    """A number and a noun, which gets a plural s: "1 caption", "1,200 captions"; plural: if that is another word."""
-    return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"
+def number_of(number: int, noun: str) -> str:
+    """A number and a noun, which gets a plural s: "1 caption", "1,200 captions"."""
+    return f"{number:,} {noun}" + "s" * (number != 1)
 
 
 def no_setting(name: str, whose: str, known: Iterable[str]) -> str:

@@ -173,10 +173,9 @@ def surrogate_shapes(arrays: Mapping[str, np.ndarray]) -> dict[str, tuple[int, .
 
 
 def rater_shapes(arrays: Mapping[str, np.ndarray]) -> dict[str, tuple[int, ...]]:
-    """The shape that each parameter of `negcap.augment.raters` must have, by name, beside these other parameters.
-
-    {} if none is of a model of raters. The sizes are those of `judgement.hidden.bias`, `judgement.unit.weight`,
-    `judgement.terms.weight` and `judgement.kind.weight`, else KeyError.
+    """The shape of each parameter of `negcap.augment.raters`, by name, in a model with these other parameters; {} if
+    it has none. The sizes are those of `judgement.hidden.bias`, `judgement.unit.weight`, `judgement.terms.weight` and
+    `judgement.kind.weight`, else KeyError.
     """
     if not any(name.startswith(JUDGEMENT) for name in arrays):
         return {}

@@ -82,7 +82,8 @@ class Augmenter:
         self._lexicon = fspath(lexicon)
         self._spacy_model = spacy_model
         # What the tables were when this was made: a worker that loads them later must get the same, or an error.
-        self._hashes = tuple("" if path.is_file() else table_of_run(path).sha256 for path in _tables(self._lexicon))
+        tables = _lexicon_tables(self._lexicon)
+        self._hashes = tuple("" if path.is_file() else table_of_run(path).sha256 for path in tables)
         names = tuple(name for name in operator_names(operators) if OPERATORS[name].family != POSITIVE)
         if not names:
             raise ValueError(f"operators must make negatives, was: {operators}")
@@ -129,7 +130,7 @@ class Augmenter:
         negatives: list[list[str]] = [[] for _ in texts]
         # What is made of a batch has no cycles: looking for some takes time and finds none.
         with collector_paused():
-            resources = _load(self._lexicon, self._hashes, settings.max_true, settings.cloze)
+            resources = _load_resources(self._lexicon, self._hashes, settings.max_true, settings.cloze)
             # The text itself is the id: random choices are seeded by it, and so do not depend on the rest of the batch.
             empty = [""] * len(texts)
             table = pa.table({"caption_id": texts, "image_id": empty, "split": empty, "origin": empty, "text": texts})
@@ -140,7 +141,7 @@ class Augmenter:
             rows_of_results = chain.from_iterable(groups.values())
             for row, by_operator in zip(rows_of_results, results, strict=True):
                 texts_of_operators = [[negative.text for negative in accepted] for accepted, _ in by_operator.values()]
-                negatives[row] = _in_turn(texts_of_operators, self.n)
+                negatives[row] = _take_in_turn(texts_of_operators, self.n)
         return negatives
 
     def __repr__(self) -> str:
@@ -149,7 +150,7 @@ class Augmenter:
         return f"Augmenter(lexicon={self._lexicon!r}, operators=({operators}), n={self.n}, seed={settings.seed})"
 
 
-def _in_turn(operators: Iterable[Sequence[str]], n: int) -> list[str]:
+def _take_in_turn(operators: Iterable[Sequence[str]], n: int) -> list[str]:
     """At most n different texts, taken from the operators in turn."""
     texts: dict[str, str] = {}  # by their lower case: two that differ in a capital alone are one
     for text in filter(None, chain.from_iterable(zip_longest(*operators))):
@@ -157,7 +158,7 @@ def _in_turn(operators: Iterable[Sequence[str]], n: int) -> list[str]:
     return list(texts.values())[:n]
 
 
-def _tables(lexicon: str) -> list[Path]:
+def _lexicon_tables(lexicon: str) -> list[Path]:
     """The tables lexicon, truth and balance of `reference`, which are files, or of a run, which are folders."""
     return [configure(verb, {"lexicon": lexicon}).lexicon for verb in LEXICON_VERBS]
 
@@ -170,7 +171,7 @@ class Resources(NamedTuple):
 
 
 @lru_cache(maxsize=2)
-def _load(lexicon: str, hashes: tuple[str, ...], max_true: float, cloze: Path | None) -> Resources:
+def _load_resources(lexicon: str, hashes: tuple[str, ...], max_true: float, cloze: Path | None) -> Resources:
     """The resources of `reference` or of a run's folder, loaded once per process.
 
     Args:
@@ -183,7 +184,7 @@ def _load(lexicon: str, hashes: tuple[str, ...], max_true: float, cloze: Path | 
         DamagedShardError: the run was built anew since.
     """
     tables = []
-    for path, sha256, schema in zip(_tables(lexicon), hashes, (LEXICON, TRUTH, BALANCE), strict=True):
+    for path, sha256, schema in zip(_lexicon_tables(lexicon), hashes, (LEXICON, TRUTH, BALANCE), strict=True):
         tables.append(TableInMemory(given_table(WholeTable(path, sha256) if sha256 else path, schema)))
     entries, truth, balance = tables
     model = load_cloze(cloze)

@@ -18,12 +18,12 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypedDict
 
 import numpy as np
 import pyarrow as pa
 import torch
-from torch import Generator
+from torch import Generator, distributed
 from torch.utils.data import IterableDataset, get_worker_info
 
 from ...schemas.negatives import POSITIVE
@@ -66,6 +66,20 @@ class CaptionBatch(TypedDict, total=False):
     caption: list[str] | torch.Tensor
     negatives: list[list[str]] | torch.Tensor
     mask: torch.Tensor
+
+
+class Process(NamedTuple):
+    """The number of this process, from 0, and of all."""
+
+    rank: int
+    processes: int
+
+
+def this_process() -> Process:
+    """The rank of this process, and how many there are: (0, 1) without torch.distributed."""
+    if distributed.is_available() and distributed.is_initialized():
+        return Process(distributed.get_rank(), distributed.get_world_size())
+    return Process(0, 1)
 
 
 class Negatives(IterableDataset[CaptionBatch]):
@@ -126,9 +140,9 @@ class Negatives(IterableDataset[CaptionBatch]):
                 raise ValueError(f"{name} must be >= 1, was: {value}")
         if transform is not None and images is None:
             raise ValueError("a transform needs the image files: images=FOLDER")
-        distributed = torch.distributed.is_available() and torch.distributed.is_initialized()
-        self.ranks = (torch.distributed.get_world_size() if distributed else 1) if ranks is None else ranks
-        self.rank = (torch.distributed.get_rank() if distributed else 0) if rank is None else rank
+        process = this_process()
+        self.ranks = process.processes if ranks is None else ranks
+        self.rank = process.rank if rank is None else rank
         if not 0 <= self.rank < self.ranks:
             raise ValueError(f"rank must be from 0 to {self.ranks - 1}, was: {self.rank}")
         self.negatives = negatives
@@ -140,7 +154,7 @@ class Negatives(IterableDataset[CaptionBatch]):
         self.tokenize = tokenize
         table = "refined" if refined else "negatives"
         # All in memory as Arrow, which workers that are forked share; Python strings are made of a batch at a time.
-        self._captions, rows, starts = _read(Path(run), _names(split), _names(operators), table)
+        self._captions, rows, starts = _read_captions(Path(run), _as_names(split), _as_names(operators), table)
         # The negatives of caption i are rows starts[i] to starts[i + 1] of `_texts`; the last text stands for those
         # that are lacking.
         texts = rows["negative"].cast(pa.large_string()).chunks
@@ -150,7 +164,7 @@ class Negatives(IterableDataset[CaptionBatch]):
         if self._images is None:
             self._captions = self._captions.drop_columns(["image"])
         else:
-            files = _files(Images(self._images), self._captions["image"])
+            files = _find_files(Images(self._images), self._captions["image"])
             self._captions = self._captions.set_column(1, "image", files)
         self._epoch = torch.zeros((), dtype=torch.int64).share_memory_()  # workers that persist see it change
 
@@ -199,9 +213,9 @@ class Negatives(IterableDataset[CaptionBatch]):
         for number in range(first, self._batches(), self.ranks * workers):
             rows = order[number * self.batch_size : (number + 1) * self.batch_size]
             (seed,) = np.random.SeedSequence([self.seed, CHOOSE, epoch, number]).generate_state(1, np.uint64)
-            yield self._batch(rows, Generator().manual_seed(int(seed >> 1)))  # PyTorch's seeds have a sign
+            yield self._make_batch(rows, Generator().manual_seed(int(seed >> 1)))  # PyTorch's seeds have a sign
 
-    def _batch(self, rows: np.ndarray, generator: Generator) -> CaptionBatch:
+    def _make_batch(self, rows: np.ndarray, generator: Generator) -> CaptionBatch:
         """The batch of B rows of `_captions`."""
         wanted = self._captions.take(rows)
         chosen, mask = self._pool.sample(torch.from_numpy(rows), generator)  # (B, k) each
@@ -270,15 +284,15 @@ class NegativesByKey:
         self.text = text
         self.tokenize = tokenize
         self._run = run
-        self._operators = _names(operators)
+        self._operators = _as_names(operators)
         self._shards = shards_of(Path(run), "refined" if refined else "negatives")
         # An index of images: their hashes, ascending, and the number of the shard of each, (n,). Should two ids have
-        # one hash, one is not found, but no caption gets the negatives of another: `_by_caption` has the ids.
-        of_shards = [_hashes(shard.read(["image_id"])["image_id"].unique().to_pylist()) for shard in self._shards]
-        hashes = np.concatenate([*of_shards, _hashes([])])
+        # one hash, one is not found, but no caption gets the negatives of another: `_negatives_by_caption` has the ids.
+        of_shards = [_hash_ids(shard.read(["image_id"])["image_id"].unique().to_pylist()) for shard in self._shards]
+        hashes = np.concatenate([*of_shards, _hash_ids([])])
         number = np.repeat(np.arange(len(of_shards), dtype=np.int32), [len(of_shard) for of_shard in of_shards])
         order = np.argsort(hashes, kind="stable")
-        self._hashes = hashes[order]
+        self._hash_ids = hashes[order]
         self._number = number[order]
         self._recent: dict[int, dict[tuple[str, str], list[str]]] = {}  # by shard
         self._misses = 0  # samples without negatives, until one has some; -1 from then on
@@ -299,11 +313,7 @@ class NegativesByKey:
         (numbers,), (mask,) = sample_of_each(torch.tensor([len(negatives)]), self.negatives)
         chosen = [negatives[number] for number in numbers[mask].tolist()]
         texts = chosen + [""] * (self.negatives - len(chosen))
-        return {
-            **sample,
-            "negatives": texts if self.tokenize is None else self.tokenize(texts),
-            "mask": mask,
-        }
+        return {**sample, "negatives": texts if self.tokenize is None else self.tokenize(texts), "mask": mask}
 
     def _negatives_of(self, key: str, text: str | bytes) -> Sequence[str]:
         """The negatives of a caption; none if the run does not have it."""
@@ -312,32 +322,32 @@ class NegativesByKey:
         caption = clean(Record("", 0, key, text, id=key))  # as the run has it
         if isinstance(caption, Rejected):
             return ()
-        [image_hash] = _hashes([caption.id])
-        position = int(np.searchsorted(self._hashes, image_hash))
-        if position == len(self._hashes) or self._hashes[position] != image_hash:
+        [image_hash] = _hash_ids([caption.id])
+        position = int(np.searchsorted(self._hash_ids, image_hash))
+        if position == len(self._hash_ids) or self._hash_ids[position] != image_hash:
             return ()
         shard = int(self._number[position])
         if shard not in self._recent:
             while len(self._recent) >= SHARDS:
                 oldest = next(iter(self._recent))  # a dict has its keys in the order of their insertion
                 del self._recent[oldest]
-            self._recent[shard] = _by_caption(self._shards[shard], self._operators)
+            self._recent[shard] = _negatives_by_caption(self._shards[shard], self._operators)
         return self._recent[shard].get((caption.id, caption.text), ())
 
 
-def _names(given: str | Sequence[str]) -> tuple[str, ...]:
+def _as_names(given: str | Sequence[str]) -> tuple[str, ...]:
     """One name or several as a tuple."""
     return (given,) if isinstance(given, str) else tuple(given)
 
 
-def _hashes(ids: Sequence[str]) -> np.ndarray:
+def _hash_ids(ids: Sequence[str]) -> np.ndarray:
     """64 bits of each id, (n,) uint64."""
     from pandas.util import hash_array
 
     return hash_array(np.array(ids, object), categorize=False)
 
 
-def _by_caption(shard: Shard, operators: Sequence[str]) -> dict[tuple[str, str], list[str]]:
+def _negatives_by_caption(shard: Shard, operators: Sequence[str]) -> dict[tuple[str, str], list[str]]:
     """The negatives of each caption in a shard, by image_id and text."""
     negatives: dict[tuple[str, str], dict[str, None]] = {}  # several operators may make one text
     columns = shard.read(("image_id", "caption", "text", "operator", "family"))
@@ -347,7 +357,7 @@ def _by_caption(shard: Shard, operators: Sequence[str]) -> dict[tuple[str, str],
     return {key: [*texts] for key, texts in negatives.items()}
 
 
-def _read(run: Path, splits: Sequence[str], operators: Sequence[str], table: str) -> CaptionsWithNegatives:
+def _read_captions(run: Path, splits: Sequence[str], operators: Sequence[str], table: str) -> CaptionsWithNegatives:
     """Read the captions of some splits, with their negatives by some operators; () for all of them.
 
     Raises ValueError if none of the captions has a negative.
@@ -366,7 +376,7 @@ def _read(run: Path, splits: Sequence[str], operators: Sequence[str], table: str
     return captions
 
 
-def _files(images: Images, names: pa.ChunkedArray) -> pa.Array:
+def _find_files(images: Images, names: pa.ChunkedArray) -> pa.Array:
     """The image file of each caption, in its folder. Raises FileNotFoundError naming one that is missing."""
     # Each name once: several captions have one image, and finding its file asks the disk.
     encoded = names.combine_chunks().dictionary_encode()

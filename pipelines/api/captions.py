@@ -27,24 +27,30 @@ Captions: TypeAlias = "Iterable[str] | pd.DataFrame | pa.Table | datasets.Datase
 NAME = "captions"  # the source's name in messages about captions that come from no file
 
 
-def arrow_table(captions: Captions, config: IngestConfig) -> pa.Table:
-    """Captions in memory as an Arrow table of the columns that `config` reads; of embedded images only their paths.
+def captions_as_arrow_table(captions: Captions, config: IngestConfig) -> pa.Table:
+    """Bring captions in memory into one form: an Arrow table with a row per caption, {"image": 0, "caption": "A dog"}.
 
-    Each sentence of a list, and with a warning each row of a table that does not name its image, is the only caption of
-    an image of its own, whose name is its position from 0. Raises TypeError if `captions` is neither a list of
-    sentences (str or None) nor a table, ValueError if a table has no column of captions, or none of images but others.
+    Args:
+        captions: a list of sentences, or a table of pandas, Arrow or Hugging Face. Each sentence of a list, and with a
+            warning each row of a table that does not name its image, is the only caption of an image of its own, whose
+            name is its position from 0.
+        config: which columns of a table are read; of embedded images only their paths are.
+
+    Raises:
+        TypeError: `captions` is neither a list of sentences (str or None) nor a table.
+        ValueError: a table has no column of captions; or it has other columns, but none of images.
     """
     if isinstance(captions, pa.Table):
-        return _named(captions.schema, captions.to_batches(), config)
+        return _with_image_names(captions.schema, captions.to_batches(), config)
     # Known by what they have, not by their class, so that neither library is imported for a list of sentences.
     given: object = captions
     if hasattr(given, "with_format") and hasattr(given, "column_names"):  # datasets.Dataset
         data = given.with_format("arrow")
         batches = (batch for table in data.iter(batch_size=1000) for batch in table.to_batches())
-        return _named(data[:0].schema, batches, config)
+        return _with_image_names(data[:0].schema, batches, config)
     if hasattr(given, "iloc") and hasattr(given, "columns"):  # pandas.DataFrame
         table = pa.Table.from_pandas(given, preserve_index=False)
-        return _named(table.schema, table.to_batches(), config)
+        return _with_image_names(table.schema, table.to_batches(), config)
     if isinstance(captions, (str, bytes)) or not isinstance(captions, Iterable):
         raise TypeError(
             "captions must be a list of sentences, a pandas DataFrame, an Arrow table or a datasets.Dataset, "
@@ -62,10 +68,11 @@ def check_sentences(name: str, sentences: Iterable[object]) -> None:
         raise TypeError(f"{name} must be sentences (str), one was: {wrong!r:.80}")
 
 
-def _as_arguments(message: str) -> str:
+def _replace_flags_by_arguments(message: str) -> str:
     """A message with arguments in place of flags: `image_column=` for `--columns image=NAME`."""
 
     def arguments(flag: re.Match[str]) -> str:
+        """ "--columns image=photo,caption=NAME" -> "image_column='photo' and caption_column=" """
         names: dict[str, list[str]] = {}
         for part in flag[1].split(","):
             role, _, name = part.partition("=")
@@ -82,12 +89,18 @@ def _as_arguments(message: str) -> str:
     return re.sub(r"--columns (\w+=[\w.]+(?:,\w+=[\w.]+)*)", arguments, message)
 
 
-def _named(schema: pa.Schema, batches: Iterable[pa.RecordBatch], config: IngestConfig) -> pa.Table:
-    """The columns to read of a table's batches, with a column of the images' names."""
+def _with_image_names(schema: pa.Schema, batches: Iterable[pa.RecordBatch], config: IngestConfig) -> pa.Table:
+    """The columns to read of a table, with a column of the images' names.
+
+    Args:
+        schema: of the table.
+        batches: its rows.
+        config: which columns are read.
+    """
     try:
         chosen = choose_columns(schema, config, NAME)
     except ValueError as error:
-        raise ValueError(_as_arguments(str(error))) from None
+        raise ValueError(_replace_flags_by_arguments(str(error))) from None
     # The usual case: a column names the images, and the table is taken as it is, without copying it.
     if chosen.image is not None and not chosen.field:
         read = pa.schema([schema.field(name) for name in chosen.among(schema.names)])
@@ -101,6 +114,7 @@ def _named(schema: pa.Schema, batches: Iterable[pa.RecordBatch], config: IngestC
     rows_before = 0
     unnamed = 0
     for batch in batches:
+        # OWN stands for an image without a name, which gets the position of its row.
         cells = image_cells(batch.column(image), chosen.field) if chosen.image else [OWN] * len(batch)
         names = [str(row) if cell is OWN else cell for row, cell in enumerate(cells, rows_before)]
         unnamed += cells.count(OWN)
@@ -123,7 +137,7 @@ class IngestedCaptions(NamedTuple):
 
 
 def captions_table(table: pa.Table, config: IngestConfig) -> IngestedCaptions:
-    """Captions of `arrow_table` as the tables that `negcap build` makes of a file.
+    """Captions of `captions_as_arrow_table` as the tables that `negcap build` makes of a file.
 
     Captions with the same value in the image column are siblings. Warns of captions that cannot be used, with the
     reasons. Raises ValueError if none can be used, or, with `config.strict`, for the first that cannot.
@@ -137,7 +151,7 @@ def captions_table(table: pa.Table, config: IngestConfig) -> IngestedCaptions:
     try:
         captions, columns, refused = ingest_records(records, config, kept)
     except ValueError as error:
-        raise ValueError(_as_arguments(str(error))) from None
+        raise ValueError(_replace_flags_by_arguments(str(error))) from None
     if refused:
         counted = Counter(rejected.reason for rejected in refused).most_common()
         reasons = ", ".join(f"{reason} {count:,}" for reason, count in counted)

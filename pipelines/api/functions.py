@@ -99,15 +99,15 @@ def negatives(
     """
     from ..report.summary import explain_no_negatives
     from ..stages import build as verbs
-    from .captions import arrow_table, captions_table
+    from .captions import captions_as_arrow_table, captions_table
 
-    options = {**_options(operators, settings), "lexicon": lexicon}
+    options = {**_options_of_build(operators, settings), "lexicon": lexicon}
     verbs.check_options(options)
     config = verbs.configure("ingest", options)
-    table, columns = captions_table(arrow_table(captions, config), config)
+    table, columns = captions_table(captions_as_arrow_table(captions, config), config)
     tables = verbs.make_in_memory(table, options)
-    accepted = _with_columns(with_p_good(tables["negatives"]).to_pandas(), columns)
-    rejected = _with_columns(tables["rejections"].to_pandas(), columns)
+    accepted = _join_source_columns(with_p_good(tables["negatives"]).to_pandas(), columns)
+    rejected = _join_source_columns(tables["rejections"].to_pandas(), columns)
     if accepted.empty and not tables["positives"].num_rows:
         entries = len(set(tables["lexicon"]["entry"].to_pylist()))
         reasons = Counter(tables["rejections"]["reason"].to_pylist())
@@ -116,8 +116,11 @@ def negatives(
     return (accepted, rejected) if rejections else accepted
 
 
-def _with_columns(frame: pd.DataFrame, columns: pa.Table) -> pd.DataFrame:
-    """Rows of captions with the columns of the source to keep, `columns`, beside their own."""
+def _join_source_columns(frame: pd.DataFrame, columns: pa.Table) -> pd.DataFrame:
+    """Join rows of captions with the columns of the source that the user keeps.
+
+    `frame` has the column caption_id, by which it is joined to `columns`: caption_id, image_id and those to keep.
+    """
     names = columns.column_names[2:]  # behind caption_id and image_id
     if not names:
         return frame
@@ -125,7 +128,7 @@ def _with_columns(frame: pd.DataFrame, columns: pa.Table) -> pd.DataFrame:
     return frame.merge(kept, "left", "caption_id", suffixes=("", "_source"))
 
 
-def _options(operators: str | Sequence[str] | None, settings: Mapping[str, Setting]) -> dict[str, Setting]:
+def _options_of_build(operators: str | Sequence[str] | None, settings: Mapping[str, Setting]) -> dict[str, Setting]:
     """The options of a build, from the keywords of a function. Raises ValueError if operators and preset are given."""
     options = dict(settings)
     for name in ("keep_columns", "caption_column"):
@@ -201,10 +204,10 @@ def build(
         ['balance', 'captions', 'excluded']
     """
     from ..stages import build as verbs
-    from .captions import NAME, arrow_table
+    from .captions import NAME, captions_as_arrow_table
 
     run = place(output, "output")
-    options = _options(operators, settings)
+    options = _options_of_build(operators, settings)
     verbs.check_options(options)
     with TemporaryDirectory() as folder:
         # Captions in memory become a file, so that worker processes read it as they read any other.
@@ -212,7 +215,7 @@ def build(
             source = str(captions)
         else:
             source = str(Path(folder) / f"{NAME}.parquet")
-            pq.write_table(arrow_table(captions, verbs.configure("ingest", options)), source)
+            pq.write_table(captions_as_arrow_table(captions, verbs.configure("ingest", options)), source)
         with closing(executor(workers, scheduler)) as started:
             _, notes = verbs.build(source, run, options, Execution(started, report(not progress), overwrite))
     for warning in notes:

@@ -14,14 +14,14 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from types import SimpleNamespace
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor, distributed, nn
 from torch.nn import functional
 from torch.utils.data import DataLoader
 
-from .batches import CaptionBatch, Negatives
+from .batches import CaptionBatch, Negatives, this_process
 
 __all__ = ["NegativesLoss", "train_openclip", "train_transformers"]
 
@@ -34,12 +34,14 @@ class _Gather(torch.autograd.Function):
 
     @staticmethod
     def forward(context: object, rows: Tensor) -> Tensor:
+        """Gather the rows of all processes, in the order of their ranks."""
         parts = [torch.empty_like(rows) for _ in range(distributed.get_world_size())]
         distributed.all_gather(parts, rows.contiguous())
         return torch.cat(parts)
 
     @staticmethod
     def backward(context: object, gradient: Tensor) -> Tensor:
+        """The gradient of this process' rows (B, …), from that of all rows (N B, …)."""
         # Every process has a loss of its own that depends on these rows: the gradients of all are added, and each
         # takes the part of its rows.
         gradient = gradient.contiguous()
@@ -47,22 +49,9 @@ class _Gather(torch.autograd.Function):
         return gradient.chunk(distributed.get_world_size())[distributed.get_rank()]
 
 
-class Process(NamedTuple):
-    """The number of this process, from 0, and of all."""
-
-    rank: int
-    processes: int
-
-
-def _process() -> Process:
-    if distributed.is_available() and distributed.is_initialized():
-        return Process(distributed.get_rank(), distributed.get_world_size())
-    return Process(0, 1)
-
-
-def _gathered(rows: Tensor) -> Tensor:
+def _gather_rows(rows: Tensor) -> Tensor:
     """The rows (B, …) of all N processes, (N B, …), through which gradients flow back to each."""
-    gathered: Tensor = _Gather.apply(rows) if _process().processes > 1 else rows
+    gathered: Tensor = _Gather.apply(rows) if this_process().processes > 1 else rows
     return gathered
 
 
@@ -107,22 +96,22 @@ class NegativesLoss(nn.Module):
             rule = f"mask must be of {size} captions and their negatives, {len(text_features)} texts in all"
             raise ValueError(f"{rule}, its shape was: {shape}")
         # The captions of this process are the columns rank * B … of those of all: caption i belongs to image i.
-        own = torch.arange(size, device=image_features.device) + _process().rank * size
+        own = torch.arange(size, device=image_features.device) + this_process().rank * size
         captions = text_features[:size]
         negatives = text_features[size:]
         # Texts of all processes are columns for the images of this one; the images of all, for its captions.
-        to_captions = logit_scale * image_features @ _gathered(captions).T  # (B, N B)
-        to_negatives = logit_scale * image_features @ _gathered(negatives).T  # (B, N B k)
+        to_captions = logit_scale * image_features @ _gather_rows(captions).T  # (B, N B)
+        to_negatives = logit_scale * image_features @ _gather_rows(negatives).T  # (B, N B k)
         # exp(-inf) = 0: a negative that is not there adds nothing to the softmax.
-        to_negatives = to_negatives.masked_fill(~_gathered(mask.to(own.device)).flatten(), -math.inf)
-        to_images = logit_scale * captions @ _gathered(image_features).T  # (B, N B)
+        to_negatives = to_negatives.masked_fill(~_gather_rows(mask.to(own.device)).flatten(), -math.inf)
+        to_images = logit_scale * captions @ _gather_rows(image_features).T  # (B, N B)
         loss_of_images = functional.cross_entropy(torch.cat([to_captions, to_negatives], 1), own)
         loss_of_captions = functional.cross_entropy(to_images, own)
         loss = (loss_of_images + loss_of_captions) / 2
         return {"contrastive_loss": loss} if output_dict else loss
 
 
-def _texts(batch: Mapping[str, Tensor]) -> Tensor:
+def _all_texts(batch: Mapping[str, Tensor]) -> Tensor:
     """The tokens (B (1 + k), …) of the captions of a batch, then of the negatives of each in turn."""
     return torch.cat([batch["caption"], batch["negatives"].flatten(0, 1)])
 
@@ -148,12 +137,13 @@ class _Epochs:
         return self.steps
 
     def __iter__(self) -> Iterator[CaptionBatch]:
+        """The batches of an epoch, each checked to have tensors."""
         for batch in islice(self.batches, self.steps):
-            _tensors(batch)
+            _require_tensors(batch)
             yield batch
 
 
-def _tensors(batch: CaptionBatch) -> dict[str, Tensor]:
+def _require_tensors(batch: CaptionBatch) -> dict[str, Tensor]:
     """The tensors of a batch that a CLIP is trained on. Raises ValueError if it has texts or paths in their place."""
     tensors: dict[str, Tensor] = {}
     for name in ("image", "caption", "negatives", "mask"):
@@ -178,13 +168,13 @@ class _OpenClipLoader:
 
     def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
         for batch in self.epochs:
-            tensors = _tensors(batch)
+            tensors = _require_tensors(batch)
             images = tensors["image"]
             # The trainer takes pairs and calls the loss without the mask, so the loss is told it before each step.
             self.loss.mask = tensors["mask"]
             self.arguments.batch_size = len(images)
             self.num_samples = self.num_batches * len(images) * self.arguments.world_size
-            yield images, _texts(tensors)
+            yield images, _all_texts(tensors)
 
 
 def train_openclip(
@@ -223,7 +213,7 @@ def train_openclip(
     inner = model.module if hasattr(model, "module") else model  # of a DistributedDataParallel
     if not getattr(inner, "output_dict", False):
         raise ValueError("model must give a dict: open_clip.create_model(…, output_dict=True)")
-    process = _process()
+    process = this_process()
     device = str(next(model.parameters()).device)
     fixed = {"distill": False, "accum_freq": 1, "horovod": False, "wandb": False, "tensorboard": False}
     usual = {"grad_clip_norm": None, "log_every_n_steps": 100, "local_rank": process.rank, "log_local": False}
@@ -276,6 +266,7 @@ def train_transformers(
         """Takes batches as they come, and scores their captions with their negatives."""
 
         def get_train_dataloader(self) -> Library:
+            """The batches as they are: transformers would share them out among processes."""
             return batches_of_epochs
 
         def compute_loss(
@@ -285,7 +276,8 @@ def train_transformers(
             return_outputs: bool = False,
             num_items_in_batch: object = None,
         ) -> Library:
-            texts = _texts(inputs)
+            """The loss of a batch, of which transformers itself knows no negatives."""
+            texts = _all_texts(inputs)
             given = {"pixel_values": inputs["image"], "input_ids": texts, "attention_mask": (texts != pad).long()}
             outputs = model(**given)
             scale = self.accelerator.unwrap_model(model).logit_scale.exp()

@@ -229,8 +229,10 @@ def negcap(ctx: click.Context) -> None:
 
 
 def escaped(error: UnicodeError) -> tuple[str, int]:
-    """What is printed of characters that the stream's encoding lacks: `\\u2192`, as JSON has it, so that what is
-    printed as JSON stays the same value. Raises the error if it is not of encoding.
+    """What Python prints instead of characters that the stream's encoding lacks: `\\u2192` for an arrow.
+
+    This is how JSON escapes it, so that what is printed as JSON stays the same value. Returns the text, and where in
+    the original text printing goes on. Raises the error if it is not one of encoding.
     """
     if not isinstance(error, UnicodeEncodeError):
         raise error
@@ -247,15 +249,17 @@ class Stopped(BaseException):
 
 @contextmanager
 def stopped_by_signals() -> Iterator[None]:
-    """Raise Stopped at SIGTERM and SIGHUP in the block, so that files, locks and workers are cleaned up; a second
-    signal ends the process. One that is ignored (nohup) or handled stays so, as do all in other threads than the main
-    one.
+    """Raise Stopped at SIGTERM and SIGHUP in the block, so that files, locks and workers are cleaned up.
+
+    A second signal ends the process. A signal that is ignored (nohup) or handled already stays so. In other threads
+    than the main one nothing is changed: there, Python allows no handlers.
     """
     handled: list[int] = []
     if threading.current_thread() is threading.main_thread():
         handled = [number for number in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) == signal.SIG_DFL]
 
     def stop(number: int, frame: object) -> NoReturn:
+        """Handle the first signal, as `signal.signal` wants it."""
         # Cleaning up may wait for a disk or a worker: who asks twice is not kept waiting.
         for other in handled:
             signal.signal(other, signal.SIG_DFL)
@@ -271,8 +275,9 @@ def stopped_by_signals() -> Iterator[None]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line with these arguments (None: sys.argv); returns the exit status, see EPILOG. Errors are one
-    line on stderr, or raised if the environment has NEGCAP_TRACEBACK.
+    """Run the command line with these arguments (None: sys.argv); returns the exit status, see EPILOG.
+
+    Errors are one line on stderr, or raised if the environment has NEGCAP_TRACEBACK.
     """
     # Before any library is imported that reads them, and inherited by the worker processes.
     for name, value in THREADS.items():
@@ -292,12 +297,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if isinstance(error, click.MissingParameter):
             message = f"{message.rstrip('.')}; see {where} --help"
     except (KeyboardInterrupt, click.Abort) as interrupt:
-        print(f"negcap: interrupted; {_note(interrupt)}", file=sys.stderr)
+        print(f"negcap: interrupted; {_what_happens_to_work(interrupt)}", file=sys.stderr)
         return INTERRUPTED
     except Stopped as stopped:
         (number,) = stopped.args
         with suppress(OSError):  # SIGHUP: the terminal is gone
-            print(f"negcap: stopped by {signal.Signals(number).name}; {_note(stopped)}", file=sys.stderr)
+            print(
+                f"negcap: stopped by {signal.Signals(number).name}; {_what_happens_to_work(stopped)}", file=sys.stderr
+            )
         return 128 + int(number)
     except BrokenPipeError:
         # `negcap show … | head`: nobody reads on. Python would write what is left at the end, and fail again.
@@ -314,7 +321,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return BAD_INPUT
 
 
-def _note(end: BaseException) -> str:
+def _what_happens_to_work(end: BaseException) -> str:
     """What the end of a command means for its work: the note that the command has added, else CONTINUES."""
     noted = end.__cause__ if isinstance(end, click.Abort) and end.__cause__ else end  # click's of a KeyboardInterrupt
     return next(iter(getattr(noted, "__notes__", [])), CONTINUES)

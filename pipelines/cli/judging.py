@@ -24,6 +24,7 @@ MODEL = {"The language model": "url model max_requests max_total_tokens prompts"
 
 
 def _copy_prompts(ctx: click.Context, flag: click.Parameter, folder: Path | None) -> None:
+    """The callback of --copy-prompts: write the built-in prompts to a folder, and end the command."""
     if folder is not None:
         from ..prompts import copy_prompts
 
@@ -110,13 +111,13 @@ def import_(source: str, run: Path | None, report: bool, as_json: bool, **given:
             with with_workers(given) as execution, locked(run):
                 read = read_foreign(source, run, ImportConfig.of(given), execution)
                 counts = judge_proposals(STAGE, run, given, execution, anew=True)
-            print(_kept(counts) + rejected_text(read, "record"), file=sys.stderr if report else sys.stdout)
+            print(_kept_line(counts) + rejected_text(read, "record"), file=sys.stderr if report else sys.stdout)
         if report:
             cards = scorecards(run)
             print(to_json({card["name"]: card for card in cards}) if as_json else to_text(cards))
 
 
-def _kept(counts: dict[str, int]) -> str:
+def _kept_line(counts: dict[str, int]) -> str:
     """A line with the number of proposals that were kept, and why the others were rejected."""
     from collections import Counter
 
@@ -134,7 +135,7 @@ def _kept(counts: dict[str, int]) -> str:
     return f"{proposals} for {captions}: {kept:,} kept{share}; rejected: {refused or 'none'}"
 
 
-def _endpoint(run: Path, given: Mapping[str, FlagValue], purpose: str) -> Endpoint:
+def _open_endpoint(run: Path, given: Mapping[str, FlagValue], purpose: str) -> Endpoint:
     """The language model of the flags."""
     from ...augment.settings import given_only
     from ..endpoint.client import Endpoint, cache_path
@@ -180,11 +181,11 @@ def propose(run: Path, **given: FlagValue) -> None:
     # One lock for both stages: another command must not change the captions between asking and judging.
     with with_workers(given) as execution, locked(run):
         config = ProposeConfig.of(given)
-        with _endpoint(run, given, "propose") as endpoint:
+        with _open_endpoint(run, given, "propose") as endpoint:
             answers, overwrite = propose(run, config, endpoint, execution)
         execution = replace(execution, overwrite=overwrite)
         counts = judge_proposals(STAGE, run, given, execution, anew=False)
-    print(_kept(counts))
+    print(_kept_line(counts))
     print(acceptance(counts, answers))
 
 
@@ -218,7 +219,7 @@ def vet(run: Path, as_json: bool, **given: FlagValue) -> None:
 
     with locked(run):
         config = VetConfig.of(given)
-        with _endpoint(run, given, "vet") as endpoint:
+        with _open_endpoint(run, given, "vet") as endpoint:
             answers = vet(run, config, endpoint, alone(given))
         print(to_json(read_reports(run)) if as_json else readings_text(read_reports(run)))
         requests = number_of(answers.spent.requests, "request")

@@ -30,7 +30,7 @@ overwrite = click.option(
 output = options.folder("Folder of the model to write; of several, of their folders and the tables.", metavar="MODEL")
 
 
-def evaluated(run: Path, given: dict[str, FlagValue]) -> dict[str, FlagValue]:
+def with_default_split(run: Path, given: dict[str, FlagValue]) -> dict[str, FlagValue]:
     """The settings of an evaluation, with the split if the user has given none.
 
     It is the default split or, where the run lacks that, its only split that is no train split; this is said.
@@ -142,7 +142,7 @@ def train(run: Path, models: tuple[str, ...] | None, seeds: int | None, output: 
     from ..models.trainer.compare import compare
 
     machine = {name: given[name] for name in ("device", "threads") if name in given}
-    evaluation_config = EvaluateConfig.of(evaluated(run, evaluation) | machine)
+    evaluation_config = EvaluateConfig.of(with_default_split(run, evaluation) | machine)
     trainings = 1 if seeds is None else seeds
     print(compare(run, output, (model, *others), evaluation_config, given, trainings, **how))
 
@@ -192,7 +192,7 @@ def evaluate(model: Path, source: Path, output: Path | None, **given: FlagValue)
 
         print(evaluate_captions(model, source, written, output))
         return
-    config = EvaluateConfig.of(evaluated(source, given))
+    config = EvaluateConfig.of(with_default_split(source, given))
     from ..engine.storage import refuse_link
     from ..models.trainer.evaluate import measure, write_evaluation
 
@@ -205,12 +205,7 @@ def evaluate(model: Path, source: Path, output: Path | None, **given: FlagValue)
     "--model", "models", multiple=True, metavar="KIND:PATH", help="Model to score, as above. May be repeated."
 )
 @options.several("--operator", "operators", "Only negatives of this operator; default: all.")
-@click.option(
-    "--lists",
-    type=FOLDER,
-    metavar="DIR",
-    help="Write images.txt and texts.txt, the rows for npy, and stop.",
-)
+@click.option("--lists", type=FOLDER, metavar="DIR", help="Write images.txt and texts.txt, the rows for npy, and stop.")
 @options.as_json
 @options.quiet
 def score(

@@ -183,6 +183,7 @@ def several(flag: str, field: str, help: str, *, choices: Words = (), empty: str
         return () if names == [empty] else tuple(dict.fromkeys(names)) or None
 
     def complete(ctx: click.Context, flag: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """What the shell offers when a user presses Tab behind the flag."""
         return words.shell_complete(ctx, flag, incomplete) if words is not None else []
 
     metavar = "NAME" if words is None else words.metavar
@@ -196,6 +197,7 @@ def section(heading: str, *options: Decorator) -> Decorator:
     """Several flags as one decorator, which help lists under a heading of their own."""
 
     def decorate(command: Callback) -> Callback:
+        """Add the options to a command, and note their heading."""
         # click collects the options of a function in this list until the command is made.
         before = len(getattr(command, "__click_params__", ()))
         for option in reversed(options):  # as decorators are applied, the last first
@@ -245,7 +247,7 @@ def from_field(
     kind = plain_type(field.annotation)
     words = tuple(words_of(field.annotation)) or WORDS.get(name, ())
     flag = FLAGS.get(name) or f"--{name.replace('_', '-')}"
-    help = _with_default(name, field, of_models)
+    help = _help_with_default(name, field, of_models)
     if get_origin(kind) is tuple:
         singular = flag if name in FLAGS else flag.removesuffix("s")
         option = several(singular, name, help, choices=words, empty="none")
@@ -267,23 +269,24 @@ def from_field(
     return parameter
 
 
-def _with_default(name: str, field: FieldInfo, of_models: Mapping[str, Mapping[str, FlagValue]]) -> str:
+def _help_with_default(name: str, field: FieldInfo, of_models: Mapping[str, Mapping[str, FlagValue]]) -> str:
     """The description of a field as help, with its default and those of single models."""
     defaults = []
     is_plain = isinstance(field.default, (int, float, str, tuple)) and not isinstance(field.default, bool)
     if is_plain and field.default not in ("", ()):
-        defaults.append(_listed(field.default))
+        defaults.append(_shorten_default(field.default))
     defaults += [f"{model} {as_text(settings[name])}" for model, settings in of_models.items() if name in settings]
     text = field.description or ""
     if not field.default:  # "none: all" in the description of an optional field is what happens without the flag
         text = text.replace("; none: ", "; default: ")
     if defaults:
+        # A tuple is shown as "train,val": here a space follows every comma, also those between the defaults.
         listed = ", ".join(defaults).replace(",", ", ").replace(",  ", ", ")
         text += f"; default: {listed}"
     return f"{text[:1].upper()}{text[1:]}."
 
 
-def _listed(value: object) -> str:
+def _shorten_default(value: object) -> str:
     """A default as help shows it: `uniform_*` in place of the operators of papers, which have those names."""
     if not isinstance(value, tuple):
         return as_text(value)
@@ -345,9 +348,7 @@ quiet = click.option("--quiet", is_flag=True, help="Show no progress on stderr."
 workers = section(
     "How it runs",
     click.option(
-        "--workers",
-        type=int,
-        help="Number of worker processes; default: one per core, or none for a single shard.",
+        "--workers", type=int, help="Number of worker processes; default: one per core, or none for a single shard."
     ),
     click.option(
         "--scheduler",

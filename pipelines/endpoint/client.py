@@ -126,14 +126,24 @@ class AnswerCache:
 
 
 class Endpoint:
-    """A chat endpoint, asked by the library openai (ImportError without it); a context manager. cache: file of the
-    answers, shared by processes; purpose: what spending counts under. What a request may cost (one, and
-    `Request.tokens`) is reserved before it is sent, so the budget holds with any number in flight; it counts once, also
-    if it is sent again, times out or is given up.
+    """A chat endpoint, asked by the library openai; a context manager.
+
+    What a request may cost (one, and `Request.tokens`) is reserved before it is sent, so that the budget holds with any
+    number in flight; it counts once, also if it is sent again, times out or is given up.
     """
 
     def __init__(self, config: EndpointConfig, cache: Path, purpose: str) -> None:
-        """Open the cache and make the client; nothing is sent. Raises ValueError for an unfit key."""
+        """Open the cache and make the client; nothing is sent.
+
+        Args:
+            config: of the endpoint.
+            cache: the file of the answers, which several processes may share.
+            purpose: what spending counts under.
+
+        Raises:
+            ValueError: the API key has other characters than keys have.
+            ImportError: the library openai is missing.
+        """
         require_libraries('an endpoint needs the library openai: pip install "negcap[endpoint]"', "openai")
         import openai
 
@@ -196,10 +206,12 @@ class Endpoint:
         return self._cache.spent(self._purpose)
 
     def ask(self, requests: Iterable[Request]) -> Iterator[ChatAnswer]:
-        """Yield the answer to each request, in order. Cached ones cost nothing; equal requests are sent once; failures
-        that may pass (no connection, timeout, HTTP 408, 409, 429, 5xx) are tried again after growing waits or
-        Retry-After. Raises EndpointError when `attempts` were in vain or the server refuses everything. Then, or if the
-        caller stops, no new request is sent, answers that come within GRACE seconds are kept, and others given up.
+        """Yield the answer to each request, in order.
+
+        Cached ones cost nothing; equal requests are sent once. Failures that may pass (no connection, timeout, HTTP
+        408, 409, 429, 5xx) are tried again after growing waits or Retry-After. Raises EndpointError when `attempts`
+        were in vain or the server refuses everything. Then, or if the caller stops, no new request is sent, answers
+        that come within GRACE seconds are kept, and others given up.
         """
         self._stopping = False
         futures: dict[str, Future[ChatAnswer | None]] = {}
@@ -209,18 +221,19 @@ class Endpoint:
                 body = request.body(self._config)
                 key = request_key(self._config, body)
                 if key not in futures:
-                    futures[key] = self._in_loop(self._answer(key, body, request.tokens(self._config)))
+                    futures[key] = self._in_loop(self._answer_request(key, body, request.tokens(self._config)))
                 waiting.append(futures[key])
                 if len(waiting) > AHEAD * self._config.concurrency:
-                    yield from _results(waiting, 1)
-            yield from _results(waiting, len(waiting))
+                    yield from _first_answers(waiting, 1)
+            yield from _first_answers(waiting, len(waiting))
         finally:
-            self._in_loop(self._stop()).result()
+            self._in_loop(self._stop_requests()).result()
 
     def _in_loop(self, work: Coroutine[object, None, T]) -> Future[T]:
+        """Start a coroutine in the event loop of the endpoint's thread."""
         return asyncio.run_coroutine_threadsafe(work, self._loop)
 
-    async def _stop(self) -> None:
+    async def _stop_requests(self) -> None:
         """Begin no request, and wait for those in flight, GRACE seconds at most."""
         self._stopping = True
         async with self._changed:
@@ -232,15 +245,15 @@ class Endpoint:
                 task.cancel()
             await asyncio.gather(*late, return_exceptions=True)
 
-    async def _answer(self, key: str, body: bytes, tokens: int) -> ChatAnswer | None:
+    async def _answer_request(self, key: str, body: bytes, tokens: int) -> ChatAnswer | None:
         """The answer to a request, which is kept and counted; None if another one stops all."""
         async with self._slots:
             if (kept := self._cache.get(key)) is not None:
                 return parse_answer(kept, cached=True)
-            if not await self._reserve(tokens):
+            if not await self._reserve_budget(tokens):
                 return None if self._stopping else ChatAnswer("budget", detail="the budget is spent")
             try:
-                return await self._send(key, json.loads(body), tokens)
+                return await self._send_request(key, json.loads(body), tokens)
             except BaseException:
                 self._stopping = True  # before another task begins a request
                 raise
@@ -249,8 +262,14 @@ class Endpoint:
                 async with self._changed:
                     self._changed.notify_all()
 
-    async def _send(self, key: str, body: Json, tokens: int) -> ChatAnswer:
-        """Ask; count the cost and keep the answer. Raises EndpointError."""
+    async def _send_request(self, key: str, body: Json, tokens: int) -> ChatAnswer:
+        """Send a request, count its cost and keep its answer. Raises EndpointError if the endpoint cannot be used.
+
+        Args:
+            key: of the request in the cache.
+            body: the request as JSON.
+            tokens: what it may cost at most, which counts unless the answer says what it did cost.
+        """
         import openai
 
         url = self._config.chat_url
@@ -271,7 +290,7 @@ class Endpoint:
             self._answered += 1
             return answer
         except ValueError as error:  # no completion: it was paid for, and is not kept
-            problem = self._shown(str(error))
+            problem = self._shorten_and_hide_key(str(error))
         except asyncio.CancelledError:
             cost = Spent(1, tokens)  # it may have to be paid
             raise
@@ -279,10 +298,10 @@ class Endpoint:
             cost = Spent(1, tokens)  # likewise
             raise EndpointError(f"{url}: no answer within {self._config.timeout:g} s, at any attempt") from None
         except openai.APIConnectionError as error:
-            cause = self._shown(_why_no_connection(error))
+            cause = self._shorten_and_hide_key(_why_no_connection(error))
             raise EndpointError(f"{url}: no connection, at any attempt: {cause}") from None
         except openai.APIStatusError as error:
-            problem = self._status(error.response)
+            problem = self._describe_status(error.response)
             if error.status_code not in REFUSED_ALONE:
                 raise EndpointError(f"{url}: {problem}") from None
         finally:
@@ -294,35 +313,36 @@ class Endpoint:
             raise EndpointError(f"{url}: refuses every request: {problem}")
         return ChatAnswer("refused", detail=problem)
 
-    def _status(self, response: Response) -> str:
+    def _describe_status(self, response: Response) -> str:
         """What a response says that is no answer: HTTP status, and where it points or how its text begins."""
-        status = self._shown(f"HTTP {response.status_code} {response.reason_phrase}")
+        status = self._shorten_and_hide_key(f"HTTP {response.status_code} {response.reason_phrase}")
         if response.has_redirect_location:
-            place = self._shown(response.headers["location"])
+            place = self._shorten_and_hide_key(response.headers["location"])
             return f"{status}: points to {place}, which is not followed: if you trust it, give its address as url"
-        said = self._shown(response.text)
+        said = self._shorten_and_hide_key(response.text)
         return f"{status}: {said}" if said else status
 
-    def _shown(self, text: str) -> str:
+    def _shorten_and_hide_key(self, text: str) -> str:
         """The beginning of what a server says, in one line and without the API key."""
         # The key is looked for in more than is shown, since a piece of it may be cut off at the end.
         return " ".join(without_key(text[: 10 * SAID], self._key).split())[:SAID]
 
-    async def _reserve(self, tokens: int) -> bool:
+    async def _reserve_budget(self, tokens: int) -> bool:
         """Reserve what an attempt may cost, once it fits; False if the budget never allows it, or no more is sent."""
 
         def is_decided() -> bool:
+            """Whether it is known if the request can be sent, so that waiting has an end."""
             # While others have reserved something, they may give it back: then it may fit.
-            return self._stopping or self._fits(tokens) or not self._reserved.requests
+            return self._stopping or self._fits_budget(tokens) or not self._reserved.requests
 
         async with self._changed:
             await self._changed.wait_for(is_decided)
-            if self._stopping or not self._fits(tokens):
+            if self._stopping or not self._fits_budget(tokens):
                 return False
             self._reserved = Spent(self._reserved.requests + 1, self._reserved.tokens + tokens)
             return True
 
-    def _fits(self, tokens: int) -> bool:
+    def _fits_budget(self, tokens: int) -> bool:
         """Whether one more request, of so many tokens, is within the budget (max_requests, max_total_tokens).
 
         What is reserved counts as spent: those requests are under way, and may still cost as much.
@@ -335,9 +355,10 @@ class Endpoint:
         return (max_requests is None or requests <= max_requests) and (max_tokens is None or all_tokens <= max_tokens)
 
 
-def _results(waiting: deque[Future[ChatAnswer | None]], count: int) -> Iterator[ChatAnswer]:
-    """The first answers in order, when they are there; without those that another request's failure has stopped, as
-    its own future is still to raise.
+def _first_answers(waiting: deque[Future[ChatAnswer | None]], count: int) -> Iterator[ChatAnswer]:
+    """Take the first `count` answers out of the queue, and yield each when it is there.
+
+    One that another request's failure has stopped is left out: the future of that request raises the error.
     """
     for _ in range(count):
         answer = waiting.popleft().result()
@@ -346,8 +367,9 @@ def _results(waiting: deque[Future[ChatAnswer | None]], count: int) -> Iterator[
 
 
 def _why_no_connection(error: BaseException) -> str:
-    """What the system says of a connection that failed, else what the library does. The system's error is the last of
-    a chain of five: the libraries below say no more than "All connection attempts failed".
+    """Why a connection failed, as the system says it ("Connection refused"), else as the library does.
+
+    The system's error is the last of a chain of five: the libraries say no more than "All connection attempts failed".
     """
     deeper: BaseException | None = error.__cause__
     while deeper is not None:

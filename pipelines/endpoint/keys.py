@@ -17,8 +17,9 @@ _BASE64 = re.compile(r"[A-Za-z0-9+/_-]{8,}")
 
 
 def without_key(text: str, key: str) -> str:
-    """A text without the API key and without pieces of it, whatever their case; no text at all if it has the key in
-    another spelling (%2D, &#45;, \\u002d, base64, broken over lines).
+    """A text without the API key and without pieces of it, whatever their case.
+
+    If the text has the key in another spelling (%2D, &#45;, \\u002d, base64, broken over lines), nothing is shown.
     """
     if len(key) < SHORTEST:
         return text

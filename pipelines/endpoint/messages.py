@@ -115,7 +115,13 @@ def request_key(config: EndpointConfig, body: bytes) -> str:
 
 
 def chat(user: str, system: str = "", images: Sequence[Path] = ()) -> Request:
-    """A request: system message unless empty, image files as data URLs, user message. OSError, ValueError: no image."""
+    """A request to a chat model. Raises ValueError or OSError for a file that is no image or cannot be read.
+
+    Args:
+        user: the question.
+        system: the system message; "": none.
+        images: files that are sent with the question.
+    """
     parts: list[Json] = []
     for path in images:
         kind = mimetypes.guess_type(path.name)[0] or ""
@@ -207,8 +213,10 @@ def json_in(text: str) -> Json | list[Any]:
 
 
 def _last_json(text: str) -> Json | list[Any] | None:
-    """The last JSON object or list in a text that is not inside another, or None. The time is linear in the text: of
-    thousands of brackets that begin nothing, each would be tried on the rest of the text.
+    """The last JSON object or list in a text that is not inside another, or None.
+
+    The number of characters that are read is limited, so that the time is linear in the text: of thousands of brackets
+    that begin nothing, each would be tried on the rest of the text.
     """
     decoder = json.JSONDecoder()
     value = None

@@ -10,19 +10,16 @@ import httpx2  # the library openai is built on it
 import openai
 
 MAX_REDIRECTS = 5  # on the host itself, as from /v1 to /v1/
-_OF_TRANSFER = (
-    b"content-encoding",
-    b"content-length",
-    b"transfer-encoding",
-)  # headers that a read answer lacks
+_OF_TRANSFER = (b"content-encoding", b"content-length", b"transfer-encoding")  # headers that a read answer lacks
 _PACKED = ("gzip", "x-gzip", "deflate")
 
 
 class BoundedClient(openai.DefaultAsyncHttpxClient):
-    """A client that gives up on an answer that is not there, whole, after some seconds: httpx2 alone only limits each
-    read, so a server that sends a byte now and then would hold it for ever. Of an answer that is too large, the first
-    max_bytes + 1 bytes are read, however little of it was sent packed. Redirects are followed on the same host only:
-    requests hold captions and pictures.
+    """A client that gives up on an answer that is not there, whole, after some seconds, or is too large.
+
+    httpx2 alone only limits each read, so a server that sends a byte now and then would hold it for ever. Of an answer
+    that is too large, the first max_bytes + 1 bytes are read, however little of it was sent packed. Redirects are
+    followed on the same host only: requests hold captions and pictures.
     """
 
     def __init__(self, seconds: float, max_bytes: int) -> None:

@@ -73,7 +73,7 @@ def report_done(done: int) -> None:
 def _call_reporting_to(
     listener: Callable[[int], None], function: Callable[..., Result], arguments: Sequence[object]
 ) -> Result:
-    """Return function(*arguments); what it reports goes to `listener`."""
+    """Return function(*arguments), where `report_done(count)` calls `listener(count)`."""
     token = _report.set(listener)
     try:
         return function(*arguments)
@@ -129,7 +129,8 @@ def _run_packed(packed: bytes) -> WorkerReply:
 _run_packed.__module__ = "__main__"
 
 
-def _packed(function: Callable[..., object], *arguments: object) -> bytes:
+def _pack_call(function: Callable[..., object], *arguments: object) -> bytes:
+    """A call as bytes, which `_run_packed` unpacks in a worker."""
     from distributed.protocol.pickle import dumps
 
     return dumps((function, arguments))
@@ -141,10 +142,17 @@ def _has_negcap() -> bool:
 
 
 def executor(workers: int | None = None, scheduler: str | None = None, *, retries: int = 2) -> Executor:
-    """What runs the calls of stages, as `--workers` (None: one per core) and `--scheduler` say: None: local processes;
-    `synchronous`: this one; or an address, a scheduler file, `module:function`. It starts nothing yet. A call whose
-    worker dies is tried again `retries` times. Raises ValueError for workers below 1, or another or failing scheduler;
-    ClusterError for a file without an address.
+    """Choose what runs the calls of stages: new local processes, a running Dask cluster, or this process. Starts none.
+
+    Args:
+        workers: how many local processes; None: one per core.
+        scheduler: None: local processes; `synchronous`: this process; or an address, the path of a scheduler file, or
+            `module:function`.
+        retries: how often a call is tried again whose worker dies.
+
+    Raises:
+        ValueError: workers is below 1, or there is no such scheduler.
+        ClusterError: the scheduler file has no address.
     """
     if workers is not None and workers < 1:
         raise ValueError(f"workers must be >= 1, was: {workers}")
@@ -173,16 +181,11 @@ class Executor:
         """Stop the processes that this executor started."""
 
     def for_shards(self, number: int) -> Executor:
-        """The executor for a table of so many shards: own workers, which are started, if they are several; else this
-        process.
-        """
+        """The executor that suits a table of so many shards: always this one, except with workers (see Distributed)."""
         return self
 
     def map(
-        self,
-        function: Callable[..., Result],
-        calls: Sequence[tuple[object, ...]],
-        on_report: OnReport | None = None,
+        self, function: Callable[..., Result], calls: Sequence[tuple[object, ...]], on_report: OnReport | None = None
     ) -> Iterator[tuple[int, Result]]:
         """Yield (position, function(*calls[position])) as the calls finish; few are in flight at a time.
 
@@ -215,7 +218,12 @@ class Distributed(Executor):
     """Worker processes of Dask `distributed`: its own, or those of a running scheduler."""
 
     def __init__(self, connect: Callable[[], Client], scheduler: str | None = None) -> None:
-        """connect: starts or finds the workers, and returns a client. scheduler: its name, None for own workers."""
+        """Connect to no worker yet.
+
+        Args:
+            connect: starts or finds the workers when they are first needed, and returns a client.
+            scheduler: the name of the one they belong to; None: they are started for this process.
+        """
         self.scheduler = scheduler
         self._connect = connect
         self._client: Client | None = None
@@ -241,7 +249,7 @@ class Distributed(Executor):
     def _ask_workers(self, client: Client) -> None:
         """Leave those workers of a running scheduler out that cannot run negcap. Raises ClusterError if none can."""
         pool = client.get_executor(pure=False)
-        packed = _packed(_has_negcap)
+        packed = _pack_call(_has_negcap)
         asked = [pool.submit(_run_packed, packed, workers=[worker]) for worker in client.nthreads()]
         # A worker that is busy for so long will tell with its first call.
         answered = wait(asked, CONNECT_SECONDS).done
@@ -249,8 +257,9 @@ class Distributed(Executor):
         self._leave_out(client, {reply["worker"]: reply["unfit"] for reply in replies if reply["unfit"]})
 
     def _leave_out(self, client: Client, unfit: Mapping[str, str]) -> None:
-        """Leave workers out that cannot run negcap, and say so, once, with what to install. unfit: by worker, why.
-        Raises ClusterError, which says the same, if there are no others.
+        """Leave workers out that cannot run negcap, and say so, once, with what to install.
+
+        unfit: why a worker cannot, by its address. Raises ClusterError, which says the same, if there are no others.
         """
         new = {worker: why for worker, why in unfit.items() if worker not in self._unfit}
         for worker, why in new.items():
@@ -322,22 +331,9 @@ class Distributed(Executor):
         return self
 
     def map(
-        self,
-        function: Callable[..., Result],
-        calls: Sequence[tuple[object, ...]],
-        on_report: OnReport | None = None,
+        self, function: Callable[..., Result], calls: Sequence[tuple[object, ...]], on_report: OnReport | None = None
     ) -> Iterator[tuple[int, Result]]:
-        """Make all calls in the cluster's workers, and yield position and result of each as it ends.
-
-        Args:
-            function: what is called, importable in the workers.
-            calls: the arguments of each call.
-            on_report: gets what running calls report, with their position; in another thread.
-
-        Raises:
-            TaskError: a call failed.
-            ClusterError: the scheduler or all workers were lost.
-        """
+        """Make all calls in the cluster's workers, and yield position and result of each as it ends; see Executor."""
         if not calls:
             return
         client = self.client
@@ -353,15 +349,17 @@ class Distributed(Executor):
         counted = -math.inf  # when the workers were counted last
 
         def receive(event: tuple[object, tuple[str, int, int]]) -> None:
+            """Take a report of a worker, (time, (for which `map`, position of the call, captions done so far))."""
             _, (to, position, done) = event
             if to == sender and on_report is not None:
                 on_report(position, done)
 
         def submit(position: int) -> None:
+            """Send a call to the workers."""
             # All workers are fit as a rule, and then Dask may also use those that come later. Once one is unfit, the
             # call must name the fit ones.
             only = self._fit_workers(client) if self._unfit else []
-            packed = _packed(_call_in_worker, sender, position, function, *calls[position])
+            packed = _pack_call(_call_in_worker, sender, position, function, *calls[position])
             future = pool.submit(_run_packed, packed, workers=only or None)
             running[future] = Submitted(position, only)
 
@@ -470,6 +468,7 @@ def _client_of_address(address: str) -> Client:
     from distributed.security import Security
 
     async def kind_of_process() -> str:
+        """Ask the process at the address what it is: "Scheduler", "Worker" or "Nanny"."""
         security = Security().get_connection_args("client")
         async with rpc(address, timeout=CONNECT_SECONDS, connection_args=security) as remote:
             return str((await remote.identity())["type"])
@@ -488,9 +487,10 @@ def _client_of_address(address: str) -> Client:
 
 def _client_of_new_workers(workers: int, retries: int) -> Client:
     """The client of new worker processes with one thread each. Raises ClusterError if one dies at every attempt."""
+    # A machine that is short of memory or busy for a moment may succeed at the second attempt.
     for _ in range(STARTS):
         try:
-            return _local(workers, retries)
+            return _start_local_cluster(workers, retries)
         except (RuntimeError, OSError, TimeoutError) as error:
             root: BaseException = error
     # The outer errors only say that a worker did not start.
@@ -501,7 +501,7 @@ def _client_of_new_workers(workers: int, retries: int) -> Client:
     raise ClusterError(f"worker processes died while they started ({why}): {root}") from root
 
 
-def _local(workers: int, retries: int) -> Client:
+def _start_local_cluster(workers: int, retries: int) -> Client:
     """Start a local Dask cluster of `workers` one-thread processes; retries: workers that may be lost with a task."""
     import dask
     from distributed import Client, LocalCluster

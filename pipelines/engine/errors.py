@@ -60,7 +60,7 @@ def require_libraries(message: str, *libraries: str) -> None:
 
 
 def cause(error: BaseException) -> str:
-    """A one-line description of an error."""
+    """An error in one line for users: "captions.csv: No such file or directory", "KeyError: 'dog'"."""
     if isinstance(error, EngineError):
         return str(error)
     missing = missing_library(error)

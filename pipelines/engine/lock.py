@@ -45,13 +45,14 @@ _held: ContextVar[frozenset[Path]] = ContextVar("held", default=frozenset())  # 
 
 @contextmanager
 def locked(run: Path) -> Iterator[None]:
-    """Be the only one who writes into the folder `run`, or of a model, of results …, during the block; nested blocks of
-    a thread share the lock.
+    """Be the only process that writes into a folder (of a run, a model, results …) during the block.
 
-    A local folder is made if it is missing, and removed again if it is still empty. A lock whose owner has ended is
-    taken over, with a message on stderr. A read-only folder, or one on a file system without locks, is not locked.
-    Raises LockedError, which names the owner, if another has the lock; ValueError if `run` is a file; OSError if the
-    lock cannot be written for another reason.
+    Nested blocks of a thread share the lock. A local folder is made if it is missing, and removed again if it is still
+    empty. A lock whose owner has ended is taken over, with a message on stderr. A read-only folder, or one on a file
+    system without locks, is not locked.
+
+    Raises LockedError, which names the owner, if another process has the lock; ValueError if `run` is a file; OSError
+    if the lock cannot be written for another reason.
     """
     folder = run.resolve()
     if folder in _held.get():
@@ -81,12 +82,14 @@ def _myself() -> str:
     return f"{user}, process {os.getpid()} on {platform.node()}"
 
 
-def _refused(run: PurePath, owner: str) -> LockedError:
+def _locked_error(run: PurePath, owner: str) -> LockedError:
+    """The error for a run that another process, `owner` (see `_myself`, "" if it is not known), is writing."""
     who = f" ({owner})" if owner else ""
     return LockedError(f"{run} is being written by another negcap{who}: wait until it is done, or stop it")
 
 
-def _say_left(run: PurePath, owner: str) -> None:
+def _say_taken_over(run: PurePath, owner: str) -> None:
+    """Say on stderr that the lock of a process which has ended is taken over."""
     print(
         f"negcap: {run} was left unfinished by {owner or 'another negcap'}; this one goes on with it", file=sys.stderr
     )
@@ -94,7 +97,12 @@ def _say_left(run: PurePath, owner: str) -> None:
 
 @contextmanager
 def _locked_file(run: Path, folder: Path) -> Iterator[None]:
-    """Hold the lock of a folder on a disk. run: the folder as messages name it, `folder` the same without links."""
+    """Hold the lock of a folder on a disk: a file in it that is locked for as long as the context lasts.
+
+    Args:
+        run: the folder as the user named it, for messages.
+        folder: the same without links. It is made if there is none, and removed in the end if it is empty.
+    """
     new_folders = [path for path in (folder, *folder.parents) if not path.exists()]
     file = None
     try:
@@ -133,12 +141,12 @@ def _open_locked(run: Path, lock: Path) -> IO[str]:
         lock.parent.mkdir(parents=True, exist_ok=True)
         # Whoever had the lock before may just have removed the file or the folder: try again.
         with suppress(FileNotFoundError), ExitStack() as opened:
-            file = opened.enter_context(_plain_file(lock))
+            file = opened.enter_context(_open_plain_file(lock))
             file.seek(0)
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                raise _refused(run, file.read(MOST_OF_AN_OWNER)) from None
+                raise _locked_error(run, file.read(MOST_OF_AN_OWNER)) from None
             # Its owner may have removed it between our opening and our locking it: then it is no longer the file of
             # this name, and another one may lock that. Try again.
             is_still_there = os.path.samestat(os.fstat(file.fileno()), lock.stat())
@@ -148,7 +156,7 @@ def _open_locked(run: Path, lock: Path) -> IO[str]:
                     raise ValueError(f"{lock} {NO_LOCK}")
                 # A file with an owner, but not locked: its owner has ended without removing it.
                 if owner:
-                    _say_left(run, owner)
+                    _say_taken_over(run, owner)
                 file.truncate(0)
                 file.write(_myself())
                 file.flush()
@@ -156,10 +164,11 @@ def _open_locked(run: Path, lock: Path) -> IO[str]:
                 return file
 
 
-def _plain_file(lock: Path) -> IO[str]:
-    """Open the file of a lock, which is made if it is missing, to read and append. Raises ValueError for a link, a
-    second name of some file, or no file at all: a folder from elsewhere may hold one, and the lock's text would replace
-    what is there. FileNotFoundError if the folder has just been removed.
+def _open_plain_file(lock: Path) -> IO[str]:
+    """Open the file of a lock to read and append; it is made if it is missing.
+
+    Raises ValueError if it is a link, a second name of some file, or no file at all: a folder from elsewhere may hold
+    one, and the lock's text would replace what is there. FileNotFoundError if the folder has just been removed.
     """
     flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW
     # Else a named pipe would block for as long as nobody else opens it.
@@ -186,12 +195,13 @@ def _locked_object(run: RemotePath) -> Iterator[None]:
     ended = threading.Event()
 
     def beat() -> None:
+        """Write the lock anew every HEARTBEAT_SECONDS, as long as it is ours, until the block ends."""
         while not ended.wait(HEARTBEAT_SECONDS):
             with suppress(OSError):  # a store that fails for a moment; the lock lasts for STALE_SECONDS
                 if lock.read_bytes() == content:
                     lock.write_bytes(content)
 
-    _acquire(run, lock, content)
+    _acquire_object(run, lock, content)
     thread = threading.Thread(target=beat, daemon=True)
     thread.start()
     try:
@@ -205,9 +215,11 @@ def _locked_object(run: RemotePath) -> Iterator[None]:
                 lock.unlink()
 
 
-def _acquire(run: RemotePath, lock: RemotePath, content: bytes) -> None:
-    """Write the lock of a folder on a store. It is taken over from an owner that has ended, as far as this machine can
-    know, or that has given no sign of life for STALE_SECONDS.
+def _acquire_object(run: RemotePath, lock: RemotePath, content: bytes) -> None:
+    """Write the lock of a folder on a store, if no other process has it.
+
+    It is taken over from an owner that has ended, as far as this machine can know, or that has given no sign of life
+    for STALE_SECONDS.
 
     Args:
         run: the folder.
@@ -224,8 +236,8 @@ def _acquire(run: RemotePath, lock: RemotePath, content: bytes) -> None:
         except FileExistsError:
             with suppress(FileNotFoundError):  # its owner has just removed it
                 owner = lock.read_text().partition("\n")[0]
-                if not _has_ended(owner) and _age(lock) < STALE_SECONDS:
-                    raise _refused(run, owner) from None
+                if not _has_ended(owner) and _seconds_since_heartbeat(lock) < STALE_SECONDS:
+                    raise _locked_error(run, owner) from None
                 lock.unlink(missing_ok=True)
                 left_by = owner
             continue
@@ -239,8 +251,8 @@ def _acquire(run: RemotePath, lock: RemotePath, content: bytes) -> None:
         except FileNotFoundError:
             continue  # the other one has removed this lock, and left none of its own: nobody has it now
         if present != content:
-            raise _refused(run, present.decode().partition("\n")[0])
-        _say_left(run, left_by)
+            raise _locked_error(run, present.decode().partition("\n")[0])
+        _say_taken_over(run, left_by)
         return
 
 
@@ -254,7 +266,7 @@ def _has_ended(owner: str) -> bool:
     return not Path(f"/proc/{process['process']}").exists()
 
 
-def _age(lock: RemotePath) -> float:
+def _seconds_since_heartbeat(lock: RemotePath) -> float:
     """Seconds since the last heartbeat of a lock, by the clock of its store."""
     # The clock of the store may differ from ours, so an object that is written now tells what time it is there.
     probe = lock.with_name(f"{lock.name}.{os.getpid()}")

@@ -25,8 +25,9 @@ NO_ROWS = ("api", "cli", "engine", "publish", "report")  # folders of pipelines 
 
 
 def code_of(*functions: Callable[..., object] | str) -> str:
-    """A hash of negcap's source code that decides rows, and of the modules outside of it that define `functions` (a str
-    is a module's name). If any of it changes, tables are made again.
+    """A hash of all code that decides rows of tables: if any of it changes, tables are made again.
+
+    functions: those that make the rows, or names of modules; the files of those outside of negcap count, too.
     """
     # Code inside of the package is hashed as a whole, since it is not known which of its functions call each other. Of
     # other modules, as of stages that users write, the file counts.
@@ -75,9 +76,10 @@ class Identity:
     sharded: str = ""
 
     def key(self, shard: str = "") -> str:
-        """The key of an output shard, a sha256: shards with equal keys have equal bytes. shard: the sha256 of the input
-        shard that it is made of, of the table `sharded`; every other input counts by the hash of its whole table. If
-        `shard` is empty, all inputs count so.
+        """The key of an output shard, a sha256 in hex: shards with equal keys have equal bytes.
+
+        shard: the sha256 of the input shard, of the table `sharded`, that it is made of; every other input counts by
+        the hash of its whole table. If `shard` is empty, all inputs count so.
         """
         # If one shard of the input changes, only the shard that is made of it has another key, and is made again.
         whole = {table: digest for table, digest in self.inputs.items() if not shard or table != self.sharded}
@@ -94,7 +96,7 @@ class Identity:
         for was, now in ((self.config, new.config), (self.metadata, new.metadata)):
             for name in sorted({*was, *now}):
                 if _canonical(was.get(name)) != _canonical(now.get(name)):
-                    return f"{name} was {_shown(was.get(name))}, is now {_shown(now.get(name))}"
+                    return f"{name} was {_show_value(was.get(name))}, is now {_show_value(now.get(name))}"
         changed_input = self._difference_of_inputs(new)
         if changed_input:
             return changed_input
@@ -103,8 +105,9 @@ class Identity:
         return "another version of negcap's code wrote it" if self.code != new.code else ""
 
     def _difference_of_inputs(self, new: Identity) -> str:
-        """The first difference of the inputs of another identity. A table with the bytes of one that is no longer read
-        counts as renamed.
+        """The first difference of the inputs of another identity: `its input truth has changed`; empty if none.
+
+        A new input with the bytes of one that is no longer read counts as renamed.
         """
         new_names = {digest: name for name, digest in new.inputs.items()}
         for table in sorted({*self.inputs, *new.inputs}):
@@ -177,7 +180,10 @@ def manifest_names(run: Path) -> Iterator[str]:
 
 
 def manifest_of(run: Path, table: str) -> Manifest | None:
-    """The manifest that lists a table, its own or of its stage's primary table, or None. ValueError if broken."""
+    """The manifest that lists a table, or None: its own, or that of the primary table of its stage.
+
+    Raises ValueError if a manifest cannot be read.
+    """
     # Its own manifest first: most tables are primary ones.
     for name in dict.fromkeys([table, *manifest_names(run)]):
         manifest = read_manifest(run / name)
@@ -186,7 +192,7 @@ def manifest_of(run: Path, table: str) -> Manifest | None:
     return None
 
 
-def _shown(value: Json) -> str:
+def _show_value(value: Json) -> str:
     """A value of a config as messages show it: texts without quotes, unless they are empty."""
     if value is None:
         return "unset"

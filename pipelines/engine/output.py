@@ -23,8 +23,17 @@ class Output:
     """A stage's tables in a run, the primary one last; made by who has the lock, sent to workers that write shards."""
 
     def __init__(self, run: Path, identity: Identity, schemas: Mapping[str, pa.Schema], overwrite: bool) -> None:
-        """Raises OtherConfigError, naming the first difference, if the run has other ones, unless `overwrite`;
-        ValueError if a folder that will be written is a link.
+        """Look at what the folder of the run has of these tables already.
+
+        Args:
+            run: the folder.
+            identity: of the stage: its settings and what it reads.
+            schemas: the columns of each of its tables.
+            overwrite: whether tables that were made with another identity may be replaced.
+
+        Raises:
+            OtherConfigError: there are such tables, and they may not be replaced. Names the first difference.
+            ValueError: a folder that will be written is a link.
         """
         # Before anything is written: a folder from elsewhere may hold links, and what is written would follow them.
         for name in (*schemas, MANIFESTS, STATISTICS):
@@ -54,7 +63,7 @@ class Output:
             )
 
     def __getstate__(self) -> dict[str, object]:
-        """Without what the run has, which may be much, and is for who decides."""
+        """What is sent to workers: all but the manifest, which may be large, and which only the main process needs."""
         return {**vars(self), "manifest": None}
 
     def begin(self) -> None:
@@ -64,7 +73,13 @@ class Output:
         remove_leftovers(self.run / MANIFESTS)
 
     def current(self, index: int, key: str, tables: Iterable[str] | None = None) -> ShardsOfTables | None:
-        """The shards of a number, if those of all `tables` (None: of the stage) are intact and have this key."""
+        """The shard of this number in each table, if all of them are intact and up to date; else None.
+
+        Args:
+            index: the number.
+            key: a hash of what a shard is made from, which one that is up to date states.
+            tables: their names; None: all of the stage.
+        """
         shards: dict[str, Shard] = {}
         for table in self.schemas if tables is None else tables:
             shard = sealed(shard_path(self.run / table, index))
@@ -74,7 +89,7 @@ class Output:
         return shards
 
     def all_current(self, keys: Sequence[str]) -> dict[int, ShardsOfTables]:
-        """Those shards, by number, that need not be made; `keys`: one per number."""
+        """By number, the shards that need not be made again: those that have the key for their number."""
         with ThreadPoolExecutor(4) as threads:
             shards_of_each_number = threads.map(self.current, range(len(keys)), keys)
             return {index: shards for index, shards in enumerate(shards_of_each_number) if shards is not None}
@@ -88,7 +103,10 @@ class Output:
         return manifest if intact else None
 
     def write(self, index: int, result: StageResult, key: str = "") -> ShardsOfTables:
-        """Write the shards of a number of a result's tables, the primary one last. key: empty: that of all inputs."""
+        """Write the tables of a result as the shards of number `index`, the primary one last.
+
+        key: a hash of what they are made from; empty: of all inputs.
+        """
         shards = {}
         provenance = self.identity.provenance()
         for name, schema in self.schemas.items():
@@ -114,9 +132,9 @@ class Output:
         )
         counts = self.summed_counts(finished)
         old = self.manifest
-        is_new = old is None or (old.complete, old.shards, old.counts) != (True, stated, counts)
-        # An unchanged one keeps its time, so that a run that is up to date is not touched.
-        if is_new:
+        is_unchanged = old is not None and old.complete and (old.shards, old.counts) == (stated, counts)
+        # The file of an unchanged one keeps its time: a run that is up to date is not touched.
+        if not is_unchanged:
             complete = Manifest(self.identity, complete=True, shards=stated, counts=counts, processor=processor())
             write_manifest(self.folder, complete)
         return counts

@@ -111,9 +111,8 @@ class RemotePath(PurePosixPath):
         """The names in this folder, with the sizes of files in bytes."""
         with self._system() as (system, path):
             listed = system.ls(path, detail=True)
-        entries = [
-            entry for entry in listed if entry["name"].strip("/") != path.strip("/")
-        ]  # some list the folder, too
+        # Some stores list the folder itself, too.
+        entries = [entry for entry in listed if entry["name"].strip("/") != path.strip("/")]
         return {entry["name"].rstrip("/").rpartition("/")[2]: entry["size"] or 0 for entry in entries}
 
     def iterdir(self) -> Iterator[RemotePath]:
@@ -149,7 +148,9 @@ class RemotePath(PurePosixPath):
         return io.BytesIO(self.read_bytes())
 
     def write_bytes(self, data: bytes | memoryview, new: bool = False) -> None:
-        """Write the file; new: FileExistsError if there is one, in one step on S3, Google Storage and Azure."""
+        """Write the file. With `new` it must not be there, else FileExistsError; S3, Google Storage and Azure look and
+        write in one step, so that of two processes only one makes it.
+        """
         try:
             with self._system() as (system, path):
                 try:

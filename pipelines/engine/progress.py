@@ -101,14 +101,14 @@ class Progress:
         self._began = time.perf_counter()
         self._printed = self._began
         terminal = self._stream is not None and self._stream.isatty()
-        with self._drawn(total) if terminal else nullcontext() as self._bar:
+        with self._make_bar(total) if terminal else nullcontext() as self._bar:
             yield
         seconds = time.perf_counter() - self._began if self._steps else 0.0
         self.timings.append(Timing(name, self._captions, seconds, round(self._steps), reused, unit))
         if self._stream is not None:
             print(self.timings[-1], file=self._stream, flush=True)
 
-    def _drawn(self, total: int | None) -> Bar:
+    def _make_bar(self, total: int | None) -> Bar:
         """A bar for the stage that begins, to be drawn on the terminal. total: its steps; None: not known."""
         from rich import progress
         from rich.console import Console
@@ -148,7 +148,7 @@ class Reports:
     """
 
     def __init__(self, advance: Callable[[int, int], None]) -> None:
-        """advance: called with the position of a call and how much of it is new, never in two threads at once."""
+        """`advance` is called with the position of a call and how much of it is newly done, in one thread at a time."""
         self._advance = advance
         self._lock = Lock()
         self._done: Counter[int] = Counter()
@@ -217,7 +217,7 @@ class Stopwatch:
 
 
 def read_statistics(run: Path, stage: str) -> list[ShardStatistics]:
-    """The lines of a stage, sorted by shard; those that cannot be read are left out."""
+    """What each shard of a stage took, sorted by shard. Lines of the file that cannot be read are left out."""
     lines = []
     with suppress(OSError, UnicodeDecodeError):
         for text in (run / STATISTICS / f"{stage}.jsonl").read_text("utf-8").splitlines():

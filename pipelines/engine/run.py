@@ -118,12 +118,12 @@ def run_stage(
             table.check()
         output = Output(run.absolute(), identity, stage.outputs, execution.overwrite)
         output.begin()
-        make_shards = _map if isinstance(stage, Stage) else _reduce
+        make_shards = _run_map_stage if isinstance(stage, Stage) else _run_reduce_stage
         return output.finish(make_shards(Job(stage, config, output, whole), execution))
 
 
-def _map(job: Job, execution: Execution) -> list[ShardsOfTables]:
-    """Make every shard of a Stage that is not up to date; returns all of them."""
+def _run_map_stage(job: Job, execution: Execution) -> list[ShardsOfTables]:
+    """Make every shard of a Stage that is not up to date, in workers; returns all of them, by their numbers."""
     stage = job.stage
     output = job.output
     progress = execution.progress
@@ -135,6 +135,7 @@ def _map(job: Job, execution: Execution) -> list[ShardsOfTables]:
     executor = execution.executor.for_shards(len(inputs) if pending else 0)
 
     def advance(position: int, captions: int) -> None:
+        """Show that the call at `position` has done more captions: a part of the step that its shard is."""
         progress.advance(captions, captions / inputs[pending[position]].rows)
 
     with progress.stage(stage.name, len(keys), len(finished)):
@@ -152,14 +153,14 @@ def _map(job: Job, execution: Execution) -> list[ShardsOfTables]:
                 # a call reports once that it begins; each further time, its worker had died
                 statistics.append(replace(result.statistics, retries=max(0, reports.begun[position] - 1)))
         except TaskError as failed:
-            raise _stopped(stage, pending[failed.position], failed) from failed.__cause__
+            raise _stage_error(stage, pending[failed.position], failed) from failed.__cause__
         finally:
             if execution.statistics and statistics:
                 write_statistics(output.run, stage.name, statistics)
     return [finished[index] for index in range(len(keys))]
 
 
-def _reduce(job: Job, execution: Execution) -> list[ShardsOfTables]:
+def _run_reduce_stage(job: Job, execution: Execution) -> list[ShardsOfTables]:
     """Make the only shard of a ReduceStage, unless it is up to date; returns it."""
     progress = execution.progress
     stage = job.stage
@@ -172,6 +173,7 @@ def _reduce(job: Job, execution: Execution) -> list[ShardsOfTables]:
     executor = execution.executor.for_shards(len(inputs))
 
     def spread(function: Callable[..., pa.Table], calls: Sequence[Sequence[pa.Table]]) -> list[pa.Table]:
+        """Make calls of the stage's `finish` in workers, see Spread."""
         packed_calls = [(job, function, *map(pack, tables)) for tables in calls]
         results = dict(executor.map(run_call, packed_calls))
         return [unpack(results[position]) for position in range(len(calls))]
@@ -180,8 +182,8 @@ def _reduce(job: Job, execution: Execution) -> list[ShardsOfTables]:
     with progress.stage(stage.name, len(inputs) + 1):  # the last step is `finish`
         try:
             results = executor.map(make_partial, [(job, shard) for shard in inputs])
-            partial_results = _in_order(results, lambda position: progress.advance(inputs[position].rows))
-            total = _combined(partial_results, lambda tables: stage.combine(tables, job.config))
+            partial_results = _unpack_in_order(results, lambda position: progress.advance(inputs[position].rows))
+            total = _combine_in_tree(partial_results, lambda tables: stage.combine(tables, job.config))
             with collector_paused():
                 spreading = {"spread": spread} if stage.spreads else {}
                 result = stage.finish(total, job.config, **job.whole, **spreading)
@@ -190,20 +192,26 @@ def _reduce(job: Job, execution: Execution) -> list[ShardsOfTables]:
         except Exception as error:
             # It failed in `partial`, so that its position is that of a shard.
             if isinstance(error, TaskError) and total is None:
-                raise _stopped(stage, error.position, error) from error.__cause__
+                raise _stage_error(stage, error.position, error) from error.__cause__
             raise StageError(f"{stage.name} stopped: {cause(error)}") from error
         shards = job.output.write(0, result)
         progress.advance(0)
         return [shards]
 
 
-def _stopped(stage: Stage | ReduceStage, index: int, failed: TaskError) -> StageError:
+def _stage_error(stage: Stage | ReduceStage, index: int, failed: TaskError) -> StageError:
+    """The error that names the stage, and the shard of its input (by number) at which it failed."""
     return StageError(f"{stage.name} stopped at {shard_path(Path(stage.input), index)}: {failed}")
 
 
-def _in_order(results: Iterator[tuple[int, bytes]], report_arrival: Callable[[int], None]) -> Iterator[pa.Table]:
-    """Yield packed tables, which come in any order, in the order of their positions: what is made of them must be the
-    same bytes however many workers there are. report_arrival: called with each position, as it comes.
+def _unpack_in_order(results: Iterator[tuple[int, bytes]], report_arrival: Callable[[int], None]) -> Iterator[pa.Table]:
+    """Unpack tables that come in any order, and yield them in the order of their positions.
+
+    So what is made of them has the same bytes however many workers there are.
+
+    Args:
+        results: position and packed table, as the workers finish.
+        report_arrival: called with each position, as it comes.
     """
     # The tables that came before their turn, by position.
     early: dict[int, bytes] = {}
@@ -216,9 +224,10 @@ def _in_order(results: Iterator[tuple[int, bytes]], report_arrival: Callable[[in
             next_position += 1
 
 
-def _combined(tables: Iterator[pa.Table], combine: Combine) -> pa.Table:
-    """All tables in one. They are combined in a tree of FAN_IN branches, so that each row is combined few times and few
-    tables are in memory at once.
+def _combine_in_tree(tables: Iterator[pa.Table], combine: Combine) -> pa.Table:
+    """Combine all tables into one, in a tree of FAN_IN branches.
+
+    So each row is combined few times, and few tables are in memory at once. `combine` makes one table of several.
     """
     levels: list[list[pa.Table]] = []  # levels[k] holds up to FAN_IN - 1 tables, each of FAN_IN ** k of the input
     for table in tables:
@@ -269,7 +278,7 @@ def make_shard(job: Job, index: int, shard: Shard, key: str) -> ShardResult:
             results.append(job.stage.apply(batch, job.config, **job.whole))
         done += len(batch)
         report_done(done)
-    shards = job.output.write(index, _joined(results), key)
+    shards = job.output.write(index, _join_results(results), key)
     primary_table = job.output.folder.name
     return ShardResult(shards, stopwatch.statistics(index, shards[primary_table].counts))
 
@@ -287,7 +296,7 @@ def batches(table: pa.Table, rows: int) -> Iterator[pa.Table]:
     yield table.slice(first)
 
 
-def _joined(results: Sequence[StageResult]) -> StageResult:
+def _join_results(results: Sequence[StageResult]) -> StageResult:
     """The results for the batches of a shard in one: rows are concatenated, counters summed."""
     if len(results) == 1:
         return results[0]
@@ -299,7 +308,10 @@ def _joined(results: Sequence[StageResult]) -> StageResult:
 
 
 def make_partial(job: Job, shard: Shard) -> bytes:
-    """The packed result of a ReduceStage's `partial` for a shard of its input."""
+    """What a ReduceStage counts in one shard of its input, such as words: a small table, packed into bytes.
+
+    Those of all shards are combined into one table, from which the stage makes its result.
+    """
     assert isinstance(job.stage, ReduceStage)
     table = job.read(shard)
     with collector_paused():
@@ -307,7 +319,16 @@ def make_partial(job: Job, shard: Shard) -> bytes:
 
 
 def run_call(job: Job, function: Callable[..., pa.Table], *tables: bytes) -> bytes:
-    """One call that a ReduceStage makes in a worker by `spread` (see Spread): tables and result packed."""
+    """Call a function in a worker, for a ReduceStage that spreads its work (see Spread).
+
+    Args:
+        job: of the stage, whose configuration and whole tables the function gets as well.
+        function: makes a table from tables.
+        tables: its arguments, as `pack` made them into bytes.
+
+    Returns:
+        Its result, packed.
+    """
     job.begin()
     with collector_paused():
         return pack(function(*map(unpack, tables), job.config, **job.whole))
@@ -344,12 +365,11 @@ def run_source(
     intact: Callable[[int], bool] = lambda index: True,
     check: Callable[[Mapping[str, int]], None] = lambda counts: None,
 ) -> dict[str, int]:
-    """Bring the stage `name`, whose source is other than the shards of one table, up to date in the folder `run`, in
-    this process; returns the summed counters. Raises ValueError if `run` is a file, whatever `parts` and `check` raise,
-    OtherConfigError if the output was made from something else unless `execution` overwrites, LockedError if another
-    command writes into `run`, OSError if a file cannot be written.
+    """Bring a stage up to date that reads something else than the shards of one table; it is run in this process.
 
     Args:
+        run: the folder of the run.
+        name: of the stage.
         outputs: the schemas of the tables made, by name; the last is the primary table; a result may omit others.
         parts: for each shard a function that makes it, called unless the shard is up to date. If it is no sequence, old
             shards are kept only if all are complete, and nothing is written before the first is yielded.
@@ -360,6 +380,16 @@ def run_source(
         steps: how many steps `parts` reports beyond one per shard.
         intact: whether the files that belong to a shard (pictures) are unchanged, given its index.
         check: called with the summed counters of the finished stage; raises ValueError if they must not be accepted.
+        execution: where progress is shown, and whether other output is overwritten.
+
+    Returns:
+        The summed counters.
+
+    Raises:
+        ValueError: `run` is a file; and whatever `parts` and `check` raise.
+        OtherConfigError: the output was made from something else, and `execution` does not overwrite.
+        LockedError: another command writes into `run`.
+        OSError: a file cannot be written.
     """
     progress = execution.progress
     # The number of shards, if it is known before all are made.

@@ -91,7 +91,12 @@ class Shard:
         return data
 
     def read(self, columns: Sequence[str] | None = None, encoded: Sequence[str] = ()) -> pa.Table:
-        """The rows; columns: these, in order; encoded: texts as dictionaries. ValueError names missing columns."""
+        """The rows of the shard. Raises ValueError, naming them, for columns that it lacks.
+
+        Args:
+            columns: only these, in this order; None: all.
+            encoded: columns of text that are read as dictionaries, each different text once.
+        """
         file = pq.ParquetFile(pa.BufferReader(self.content()), read_dictionary=list(encoded))
         missing = [name for name in columns or () if name not in file.schema_arrow.names]
         if missing:

@@ -60,7 +60,7 @@ UNSEALED = b"0" * 64
 
 
 def seal(data: bytearray, place: slice) -> None:
-    """Replace the UNSEALED at this place of a file's bytes by their sha256, by which `is_sealed` knows them again."""
+    """Write the sha256 of a file's bytes into them, at a place where they have UNSEALED; `is_sealed` checks it."""
     # The hash is of the bytes with zeros in its own place, so that it can be checked without knowing it.
     data[place] = hashlib.sha256(data).hexdigest().encode()
 
@@ -124,8 +124,10 @@ def remove_empty(folder: Path) -> None:
 
 
 def refuse_link(path: Path) -> Path:
-    """`path`, which is inside a folder that a command writes. Raises ValueError if it is a link: who made the folder,
-    as in an archive or on a shared disk, could lead what is written or removed to any file of the user.
+    """Return a path inside a folder that a command writes; raise ValueError if it is a link.
+
+    Whoever made the folder, as in an archive or on a shared disk, could lead what is written or removed to any file of
+    the user.
     """
     if not isinstance(path, RemotePath) and path.is_symlink():
         raise ValueError(f"{path} is a link, and negcap writes through none: remove it, or put what it leads to there")
@@ -134,8 +136,10 @@ def refuse_link(path: Path) -> Path:
 
 @contextmanager
 def staged(folder: Path) -> Iterator[Path]:
-    """A new folder inside `folder`, or a local one if that is on a store, for files that are moved into place once all
-    are written; it is removed at the end. The caller has the lock of `folder`: what a killed process left is removed.
+    """A new folder for files that are moved into `folder` once all are written; it is removed at the end.
+
+    It is inside of `folder`, or a local one if that is on a store. The caller has the lock of `folder`, so that what a
+    killed process has left in it can be removed.
     """
     if isinstance(folder, RemotePath):
         with TemporaryDirectory() as local:

@@ -53,7 +53,7 @@ def has_table(run: Path, name: str) -> bool:
     if list_shards(run / name):
         return True
     # A folder whose shards are gone is a damaged table, not a missing one: who reads it is told so.
-    return (run / name).is_dir() and bool(_stated(run, name, manifest_of(run, name)))
+    return (run / name).is_dir() and bool(_stated_shards(run, name, manifest_of(run, name)))
 
 
 def no_table(run: Path, name: str) -> FileNotFoundError:
@@ -81,7 +81,7 @@ def _how_to_make(name: str, run: Path) -> str:
     """How a run gets a table that it lacks: by the same build again if one has stopped, else by a command."""
     stage = COMMANDS[name]
     if stage in OF_BUILD:
-        manifests = [_finished(run, table) for table in names(run)]
+        manifests = [_finished_manifest(run, table) for table in names(run)]
         finished = {manifest.identity.stage for manifest in manifests if manifest is not None}
         done = [stage for stage in OF_BUILD if stage in finished]
         # No stage of a build has run: the captions are of another command, such as negcap scenes.
@@ -93,7 +93,7 @@ def _how_to_make(name: str, run: Path) -> str:
     return f"run {command(name, run)}"
 
 
-def _finished(run: Path, name: str) -> Manifest | None:
+def _finished_manifest(run: Path, name: str) -> Manifest | None:
     """The manifest of a finished table; None if it is not finished, or has no manifest that can be read."""
     try:
         manifest = manifest_of(run, name)
@@ -103,9 +103,17 @@ def _finished(run: Path, name: str) -> Manifest | None:
 
 
 def shards_of(run: Path, name: str, *, unfinished: bool = False) -> list[Shard]:
-    """The shards of a table in order: exactly those that its manifest states. unfinished: of a table that is still
-    being made, those that are intact. Raises FileNotFoundError without such a table, ValueError when it is unfinished
-    or its manifest missing or unreadable, DamagedShardError when a shard is missing or surplus.
+    """The shards of a table in order: exactly those that its manifest states.
+
+    Args:
+        run: the folder of the run.
+        name: of the table.
+        unfinished: of a table that is still being made, return those that are intact.
+
+    Raises:
+        FileNotFoundError: there is no such table.
+        ValueError: it is unfinished, or its manifest is missing or unreadable.
+        DamagedShardError: a shard is missing or surplus.
     """
     manifest = manifest_of(run, name)
     present = list_shards(run / name)
@@ -121,7 +129,7 @@ def shards_of(run: Path, name: str, *, unfinished: bool = False) -> list[Shard]:
         again = STOPPED.format("build", f"within {stage}") if stage in OF_BUILD else f"run {command(stage, run)} again"
         raise ValueError(f"{run / name} is not complete: {again}")
     # Names alone are compared here, which costs one listing; the bytes are checked as each shard is read.
-    stated = _stated(run, name, manifest)
+    stated = _stated_shards(run, name, manifest)
     paths = {shard.path for shard in stated}
     for path in sorted(paths.symmetric_difference(present)):
         if path in paths:
@@ -170,9 +178,10 @@ def read_table(run: Path, name: str, columns: Sequence[str] | None = None) -> It
     return (shard.read(columns) for shard in shards_of(run, name))
 
 
-def _stated(run: Path, name: str, manifest: Manifest | None) -> list[Shard]:
+def _stated_shards(run: Path, name: str, manifest: Manifest | None) -> list[Shard]:
     """The shards of a table that a manifest states, whether they are there or not."""
     shards = manifest.shards if manifest is not None else ()
+    # A table need not have a shard of each number: rejected records are left out where there are none.
     return [
         Shard(shard_path(run / name, index), **tables[name]) for index, tables in enumerate(shards) if name in tables
     ]
@@ -202,27 +211,27 @@ def verify(run: Path) -> RunCheck:
             continue
         if manifest is not None:
             named |= {*manifest.identity.tables}
-            shards += [shard for table in manifest.identity.tables for shard in _stated(run, table, manifest)]
-            problems += _problems(run, name, manifest)
+            shards += [shard for table in manifest.identity.tables for shard in _stated_shards(run, table, manifest)]
+            problems += _problems_of_stage(run, name, manifest)
     unnamed = sorted({*names(run)} - named)
     problems += [f"{name}: no manifest names its shards" for name in unnamed if list_shards(run / name)]
     if not named and not problems:
         raise no_run(run)
     with ThreadPoolExecutor(4) as threads:
-        problems += [problem for problem in threads.map(_damage, shards) if problem]
+        problems += [problem for problem in threads.map(_describe_damage, shards) if problem]
     tables = {shard.path.parent for shard in shards}
     rows = sum(shard.rows for shard in shards)
     return RunCheck(tables=len(tables), shards=len(shards), rows=rows, problems=tuple(problems))
 
 
-def _problems(run: Path, name: str, manifest: Manifest) -> Iterator[str]:
+def _problems_of_stage(run: Path, name: str, manifest: Manifest) -> Iterator[str]:
     """Problems of a whole stage: unfinished, surplus shards, or made from other inputs than the current ones."""
     identity = manifest.identity
     if not manifest.complete:
         yield f"{name}: unfinished, run {identity.stage} again"
     if manifest.complete:
         for table in identity.tables:
-            stated = {shard.path for shard in _stated(run, table, manifest)}
+            stated = {shard.path for shard in _stated_shards(run, table, manifest)}
             for path in list_shards(run / table):
                 if path not in stated:
                     yield f"{table}/{path.name}: not in the manifest of {identity.stage}"
@@ -231,13 +240,13 @@ def _problems(run: Path, name: str, manifest: Manifest) -> Iterator[str]:
         return
     for table, digest in identity.inputs.items():
         try:
-            if hash_shards(_stated(run, table, manifest_of(run, table))) != digest:
+            if hash_shards(_stated_shards(run, table, manifest_of(run, table))) != digest:
                 yield f"{name}: was made from other {table}, run {identity.stage} again with --overwrite"
         except ValueError as error:
             yield f"{name}: cannot tell whether it was made from these {table}: {error}"
 
 
-def _damage(shard: Shard) -> str:
+def _describe_damage(shard: Shard) -> str:
     """What is wrong with the bytes of a shard; "" if nothing is."""
     try:
         shard.content()

@@ -15,8 +15,9 @@ import numpy as np
 
 from ..engine.errors import require_libraries
 from ..engine.storage import sha256_file
-from ..engine.tables import has_table, read_table
+from ..engine.tables import has_table
 from ..readers.files import first_line
+from ..tables.columns import image_paths
 from ..tables.images import Images
 from .preprocess import UnreadableError, normalised
 from .source import FeaturesConfig, ReadFeatures, SourceImage, source_images
@@ -59,7 +60,7 @@ class Photos:
         self._config = config
         self._threads = config.threads or len(os.sched_getaffinity(0))
         self._path = model
-        self._session = _session(model, config.device, self._threads)
+        self._session = _load_session(model, config.device, self._threads)
         outputs = [output.name for output in self._session.get_outputs()]
         self._layer = config.layer or outputs[0]
         if self._layer not in outputs:
@@ -178,14 +179,15 @@ def _image_input(session: InferenceSession, model: Path) -> ModelInput:
 
 
 def _hashes_of_model(model: Path) -> dict[str, str]:
-    """The hashes of a model's files: exporters put weights beyond 2 GB into files that are named as the model, with
-    something behind the name.
+    """The hashes of a model's files, by their names.
+
+    There are several where weights are beyond 2 GB: exporters put these into files whose names begin with the model's.
     """
     files = sorted(model.parent.glob(f"{glob.escape(model.name)}*"))
     return {path.name: f"sha256 {sha256_file(path)}" for path in files}
 
 
-def _session(model: Path, device: str, threads: int) -> InferenceSession:
+def _load_session(model: Path, device: str, threads: int) -> InferenceSession:
     """Load a model. Raises ImportError without the libraries, FileNotFoundError, ValueError naming what is wrong."""
     require_libraries('photos need ONNX Runtime and Pillow: pip install "negcap[features]"', "onnxruntime", "PIL")
     import onnxruntime
@@ -216,9 +218,13 @@ class FoundPhotos(NamedTuple):
 def find_photos(source: Path, folder: Path | None) -> FoundPhotos:
     """The images named in the captions of run `source`, or else all photo files below `folder`, sorted by name.
 
-    folder: of the photos; None: `source`, which must then be no run. Images without a file have a path out of the
-    folder, a repeated id, or a missing file. Links are followed. Raises FileNotFoundError when there is no such folder
-    or no photo can be read.
+    An image whose path leads out of the folder, whose id is repeated, or whose file is missing, stays in the list: its
+    `reason` says why it has no file. Links are followed. Raises FileNotFoundError when there is no such folder or no
+    photo can be read.
+
+    Args:
+        source: a run, or a folder of photos.
+        folder: of the photos. None: `source`, which must then be no run.
     """
     is_run = has_table(source, "captions")
     if is_run and folder is None:
@@ -226,12 +232,9 @@ def find_photos(source: Path, folder: Path | None) -> FoundPhotos:
     photos = Images(folder or source)
     if is_run:
         # Only what the captions name: other photos in the folder would be features that nobody asks for.
-        named: dict[str, str] = {}
-        for table in read_table(source, "captions", ("image_id", "image")):
-            named.update(zip(table["image_id"].to_pylist(), table["image"].to_pylist(), strict=True))
-        images = source_images(named.items())
+        images = source_images(image_paths(source).items())
     else:
-        images = source_images(("", name) for name in sorted(_walk(photos.folder)))
+        images = source_images(("", name) for name in sorted(_photo_files_below(photos.folder)))
     images = [image if image.reason else _with_file(image, photos) for image in images]
     if all(image.reason for image in images):
         first = f", the first: {images[0].image}: {images[0].reason}" if images else ""
@@ -251,8 +254,8 @@ def _with_file(image: SourceImage, photos: Images) -> SourceImage:
     return image._replace(file=file)
 
 
-def _walk(folder: Path) -> Iterator[str]:
-    """The paths of the photo files below a folder, relative to it."""
+def _photo_files_below(folder: Path) -> Iterator[str]:
+    """The paths of the photo files below a folder, relative to it. Links to folders are followed, each folder once."""
     seen: set[str] = set()
     for where, folders, names in os.walk(folder, followlinks=True):
         real_folder = os.path.realpath(where)

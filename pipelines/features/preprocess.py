@@ -35,8 +35,10 @@ class UnreadableError(ValueError):
 
 
 def decode(data: bytes, shorter: int = MAX_PIXELS) -> Image:
-    """Decode a photo to RGB, with its EXIF orientation applied and transparency on white. Raises UnreadableError.
-    shorter: a shorter side of at least twice as many pixels is divided by a whole number, and not below this.
+    """Decode the bytes of a photo to RGB, with its EXIF orientation applied and transparency on white.
+
+    shorter: a photo whose shorter side has at least twice as many pixels is reduced by a whole number, but not below
+    this. Raises UnreadableError.
     """
     from PIL import Image, ImageOps
 
@@ -98,14 +100,16 @@ def open_images(files: Sequence[Path], most_pixels: int = PIXELS_TOGETHER) -> It
 
 
 def _check_size(width: int, height: int, has: str) -> None:
-    """Raise UnreadableError for too many pixels. has: the words before the sides in the message."""
+    """Raise UnreadableError if an image has too many pixels. has: how the message begins to state the size it has."""
     if width * height > MAX_PIXELS:
         raise UnreadableError("too_large", f"an image must have <= {MAX_PIXELS:,} pixels, {has} {width} x {height}")
 
 
 def cropped(photo: Image, resize: int = RESIZE, crop: int = CROP) -> Image:
-    """The centre, of `crop` x `crop` pixels, of a photo whose shorter side is resized to `resize` pixels, the other
-    in proportion, rounded down. Raises UnreadableError for one so narrow that it would then have too many pixels.
+    """Resize a photo so that its shorter side has `resize` pixels, and cut out the centre of `crop` x `crop` pixels.
+
+    The longer side is resized in proportion, rounded down. Raises UnreadableError for a photo so narrow that it would
+    then have too many pixels.
     """
     from PIL import Image
 
@@ -119,8 +123,9 @@ def cropped(photo: Image, resize: int = RESIZE, crop: int = CROP) -> Image:
 
 
 def normalised(data: bytes, resize: int = RESIZE, crop: int = CROP) -> np.ndarray:
-    """The centre (see `cropped`) of a photo, given its file's bytes, less ImageNet's mean, by its deviation:
-    (3, crop, crop) float32. Raises UnreadableError.
+    """A photo as models trained on ImageNet read it: (3, crop, crop) float32, less the mean, over the deviation.
+
+    data: the bytes of its file, of which the centre is taken (see `cropped`). Raises UnreadableError.
     """
     numbers = np.asarray(cropped(decode(data), resize, crop), np.float32) / np.float32(255)
     pixels = (numbers - np.array(MEAN, np.float32)) / np.array(STD, np.float32)

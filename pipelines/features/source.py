@@ -112,8 +112,10 @@ class FeatureSource(Protocol):
 
 
 def source_images(images: Iterable[tuple[str, str]]) -> list[SourceImage]:
-    """The images of (image_id, image) pairs; those with an unsafe path or a repeated id get a reason, an empty id is
-    replaced by one from the name. Ids and rules are those of captions, so that both tables can be joined.
+    """Check the images of a source, given as pairs (image_id, path).
+
+    An image with an unsafe path or a repeated id gets a reason; an empty id is replaced by one from the name. Ids and
+    rules are those of captions, so that both tables can be joined.
     """
     checked: list[SourceImage] = []
     first_with: dict[str, str] = {}
@@ -184,11 +186,21 @@ class Arrays:
         return ReadFeatures(images, np.concatenate(parts)[has_feature])
 
     def _read_array(self, path: Path, images: int, chosen: slice) -> np.ndarray:
-        """The features (n, *shape) of n chosen images of an array. images: how many it has."""
+        """The features of some images, from a file that has one row for each image, or five equal ones.
+
+        Args:
+            path: of the NumPy file.
+            images: how many images it is of.
+            chosen: which of them to return.
+
+        Returns:
+            (chosen images, *shape of the features of one image).
+        """
         rows = open_array(path).reshape(images, -1, *self.shape)[chosen]  # (n, 1 or 5 rows of an image, *shape)
-        # A number that is not a number differs from itself, too. It counts as equal here, and is refused later.
+        # NaN differs from everything, also from itself. It counts as equal here, and is refused later.
         is_nan = rows != rows
-        is_same = ((rows == rows[:, :1]) | is_nan).reshape(len(rows), -1).all(axis=1)
+        is_same_number = (rows == rows[:, :1]) | is_nan
+        is_same = is_same_number.reshape(len(rows), -1).all(axis=1)  # (n,)
         if not is_same.all():
             image = chosen.start + int(np.argmin(is_same))
             rule = f"must have {CAPTIONS_PER_IMAGE} equal rows per image"
@@ -203,8 +215,9 @@ class Arrays:
 
 
 def find_arrays(source: Path, array: str) -> dict[str, Path]:
-    """The array files by split, in reading order: all `{split}_{array}.npy` of a folder, or `source` itself. Raises
-    ValueError for a wrong name, FileNotFoundError when there are no arrays.
+    """The array files by split, in reading order: all `{split}_{array}.npy` of a folder, or `source` itself.
+
+    Raises ValueError for a wrong name, FileNotFoundError when there are no arrays.
     """
     if not _NAME.fullmatch(array):
         raise ValueError(f"array must be letters and digits, as ims in train_ims.npy, was: {array}")
@@ -259,7 +272,8 @@ def read_scale(path: Path, shape: Sequence[int]) -> Scale:
 
 def image_names(split: str, rows: int, array: Path) -> list[str]:
     """The names of the images of an array: the lines of `{split}_images.txt`, or else `{split}_{index}` from index 0.
-    Raises ValueError unless rows, of the array, are one or five per image (per five lines of `{split}_caps.txt`).
+
+    rows: of the array. Raises ValueError unless they are one or five per image (per five lines of `{split}_caps.txt`).
     """
     names = array.with_name(f"{split}_images.txt")
     captions = array.with_name(f"{split}_caps.txt")

@@ -53,8 +53,10 @@ def refusing(
 
 
 def in_languages(languages: tuple[str, ...]) -> Check:
-    """A check that refuses a text (`other_language`) if another language is ODDS times as likely as any of these, by
-    py3langid. Raises ValueError for a language that it does not know, ImportError without it.
+    """Make a check that refuses captions in other languages, as the reason `other_language`.
+
+    Another language must be ODDS times as likely as each of these, by py3langid. Raises ValueError for a language that
+    the library does not know, ImportError without it.
     """
     require_libraries("languages needs py3langid: pip install 'negcap[web]'", "py3langid.langid")
     from py3langid.langid import MODEL_FILE, LanguageIdentifier
@@ -64,6 +66,7 @@ def in_languages(languages: tuple[str, ...]) -> Check:
         raise ValueError(f"languages must be among those of py3langid, was: {unknown[0]}")
 
     def check(record: Record) -> Rejected | None:
+        """Refuse a record in another language; None: it is accepted."""
         ranked = identifier.rank(record.text)  # all languages with their probabilities, the most likely first
         p_wanted = max((p for language, p in ranked if language in languages), default=0.0)
         other, p_other = next(((language, p) for language, p in ranked if language not in languages), ("", 0.0))
@@ -94,7 +97,7 @@ def keys(texts: Iterable[str], near: bool) -> list[list[int]]:
     """The keys of each text, 64-bit numbers: of its letters and digits and, with `near` (datasketch), of its bands."""
     # Compared without case, punctuation and spaces; near repetitions by words, with one space between.
     plain = [_OTHER.sub(" ", text.casefold()).strip() for text in texts]
-    keys_of_texts = [[_hash(b"\0", text.replace(" ", "").encode())] for text in plain]
+    keys_of_texts = [[_hash_to_number(b"\0", text.replace(" ", "").encode())] for text in plain]
     if near:
         require_libraries("near_duplicates needs datasketch: pip install 'negcap[web]'", "datasketch")
         from datasketch import MinHash
@@ -104,7 +107,7 @@ def keys(texts: Iterable[str], near: bool) -> list[list[int]]:
         for own_keys, minhash in zip(keys_of_texts, minhashes, strict=True):
             bands = minhash.hashvalues.astype("<u8").reshape(BANDS, BAND_ROWS)
             # The number of the band as salt: equal bands at different places say nothing.
-            own_keys += [_hash(bytes([number]), band.tobytes()) for number, band in enumerate(bands, 1)]
+            own_keys += [_hash_to_number(bytes([number]), band.tobytes()) for number, band in enumerate(bands, 1)]
     return keys_of_texts
 
 
@@ -113,5 +116,6 @@ def _shingles(text: str) -> list[bytes]:
     return list({text[start : start + SHINGLE].encode() for start in range(max(1, len(text) - SHINGLE + 1))})
 
 
-def _hash(salt: bytes, value: bytes) -> int:
+def _hash_to_number(salt: bytes, value: bytes) -> int:
+    """A hash of 64 bits; with another salt it is another function."""
     return int.from_bytes(blake2b(value, digest_size=8, salt=salt).digest(), "little")

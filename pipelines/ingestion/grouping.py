@@ -130,8 +130,11 @@ class IngestConfig(ReadOptions):
 
 
 def rows_schema(kept: Mapping[str, pa.DataType]) -> pa.Schema:
-    """Rows of records: their fields, `kept:<name>` of these types, and `keys` (see `checks.keys`), null if not asked
-    for. A rejected record has `reason` and `detail`, and no `image_id`.
+    """The schema of rows of records.
+
+    It has the fields of a record, a column `kept:<name>` of the given type for each column to keep, and `keys` (see
+    `checks.keys`), null if repetitions are not looked for. A rejected record has `reason` and `detail`, and no
+    `image_id`.
     """
     text = pa.string()
     number = pa.int64()
@@ -142,13 +145,21 @@ def rows_schema(kept: Mapping[str, pa.DataType]) -> pa.Schema:
 
 
 def blocks(records: Iterable[Record | Rejected], schema: pa.Schema, config: IngestConfig) -> Iterator[pa.RecordBatch]:
-    """Blocks of rows of the records, in order. schema: of the rows, see `rows_schema`."""
+    """Records as tables of at most BLOCK_ROWS rows, in order.
+
+    Args:
+        records: read captions, and those that are rejected.
+        schema: of the rows, see `rows_schema`; its last column takes the keys by which repetitions are found.
+        config: says whether they are looked for.
+    """
     records = iter(records)
     *fields, keys_field = schema
     kept_count = sum(field.name.startswith(KEPT) for field in fields)
     while block := list(islice(records, BLOCK_ROWS)):
-        rows = [_row(record, kept_count) for record in block]
-        columns = [_array(values, field) for values, field in zip(zip(*rows, strict=True), fields, strict=True)]
+        rows = [_cells_of_record(record, kept_count) for record in block]
+        # From rows to columns: the cells of all rows that belong to one field.
+        cells_of_fields = zip(*rows, strict=True)
+        columns = [_column_of_values(cells, field) for cells, field in zip(cells_of_fields, fields, strict=True)]
         keys_of_rows: list[list[int] | None] = [None] * len(block)
         if config.duplicates or config.near_duplicates:
             keys_of_texts = keys([record.text for record in block], config.near_duplicates)
@@ -158,7 +169,7 @@ def blocks(records: Iterable[Record | Rejected], schema: pa.Schema, config: Inge
         yield pa.record_batch([*columns, pa.array(keys_of_rows, keys_field.type)], schema)
 
 
-def _row(record: Record | Rejected, kept_count: int) -> tuple[Cell, ...]:
+def _cells_of_record(record: Record | Rejected, kept_count: int) -> tuple[Cell, ...]:
     """The cells of a record, in the order of the columns of `rows_schema`, without `keys`.
 
     kept_count: how many columns the user keeps; a rejected record has nulls there.
@@ -175,20 +186,20 @@ def _row(record: Record | Rejected, kept_count: int) -> tuple[Cell, ...]:
     )
 
 
-def _array(values: Sequence[Cell], field: pa.Field) -> pa.Array:
+def _column_of_values(values: Sequence[Cell], field: pa.Field) -> pa.Array:
     """The values of a column. In a column to keep, what is no text becomes JSON; raises ValueError for other types."""
     try:
         return pa.array(values, field.type)
     except (pa.ArrowException, UnicodeError, OverflowError, TypeError) as error:
         if field.name.startswith(KEPT) and pa.types.is_string(field.type):
-            return pa.array([None if value is None else _as_text(value) for value in values], field.type)
+            return pa.array([None if value is None else _text_to_keep(value) for value in values], field.type)
         name = field.name.removeprefix(KEPT)
         raise ValueError(
             f"column {name} must be {field.type}, as in the first file: {str(error).splitlines()[0]}"
         ) from None
 
 
-def _as_text(value: Cell) -> str:
+def _text_to_keep(value: Cell) -> str:
     """A value of a column to keep as text: itself or JSON, in which lone surrogates are escaped."""
     shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
     return shown.encode("utf-8", "backslashreplace").decode()
@@ -222,7 +233,7 @@ def write_blocks(path: Path, schema: pa.Schema, blocks: Iterable[pa.RecordBatch]
     return {"rows": rows, "characters": characters}
 
 
-def _stored(part: int, path: Path) -> Iterator[tuple[int, pa.RecordBatch]]:
+def _stored_blocks(part: int, path: Path) -> Iterator[tuple[int, pa.RecordBatch]]:
     """The rows of a part in record batches, each with the position of its first row."""
     position = part << PART_BITS
     with pa.memory_map(str(path)) as file, pa.ipc.open_file(file) as reader:
@@ -239,18 +250,27 @@ def read_blocks(paths: Iterable[Path], columns: Sequence[str]) -> Iterator[pa.Re
         paths: the file of each part, by its number.
         columns: the other columns.
     """
-    for position, block in chain.from_iterable(_stored(part, path) for part, path in enumerate(paths)):
+    for position, block in chain.from_iterable(_stored_blocks(part, path) for part, path in enumerate(paths)):
         positions = pa.array(np.arange(position, position + block.num_rows))
         yield pa.record_batch([positions, *map(block.column, columns)], ["position", *columns])
 
 
 def rows_at(path: Callable[[int], Path], schema: pa.Schema, positions: np.ndarray) -> pa.Table:
-    """The rows at some positions, in their order; path: the file of a part, given its number."""
+    """Read rows from the files that ingest keeps between its stages.
+
+    Args:
+        path: gives the file of a part, from the part's number.
+        schema: of the rows.
+        positions: (n,) of the rows to read: the number of the part, shifted by PART_BITS, plus the row in the part.
+
+    Returns:
+        The n rows, in the order of `positions`.
+    """
     order = np.argsort(positions, kind="stable")
     ascending = positions[order]
     taken = []
     for part in np.unique(ascending >> PART_BITS).tolist():
-        for block_start, block in _stored(part, path(part)):
+        for block_start, block in _stored_blocks(part, path(part)):
             # ascending[low:high] are the positions in this block
             low, high = np.searchsorted(ascending, (block_start, block_start + block.num_rows))
             if high > low:  # copied: while a file is mapped, more of it counts as memory than is read
@@ -266,8 +286,11 @@ def rows_at(path: Callable[[int], Path], schema: pa.Schema, positions: np.ndarra
 def grouped(
     blocks: Iterable[pa.RecordBatch], limit: int | None, rows: int = 0, folder: Path | None = None
 ) -> Iterator[Connection]:
-    """A connection with two views, to be sorted by all columns: `kept`, the `home`, `position` and final `number` of
-    each caption, and `refused`, the `position`, `reason` (null: that of reading) and `home` of rejected records.
+    """Group rows by image in DuckDB, and decide which become captions.
+
+    Yields a connection with two views, to be sorted by all columns: `kept`, the `home` (the position of the first
+    caption of its image), `position` and final `number` of each caption; and `refused`, the `position`, `reason` (null:
+    that of reading) and `home` of rejected records.
 
     Args:
         blocks: `position` and DECIDING of all rows.
@@ -299,7 +322,13 @@ def grouped(
 
 
 def rejected_records(rows: pa.Table, reasons: Sequence[str | None], images: Sequence[str | None]) -> list[Rejected]:
-    """Rows as rejected records; reasons: those of `refused`. images: the first image of each row's image_id."""
+    """Rows as rejected records.
+
+    Args:
+        rows: see `rows_schema`.
+        reasons: of each; None for a row that was rejected when it was read, which has its own.
+        images: of each, the first image that has its image_id.
+    """
     records = []
     # A record that reading has rejected has its detail; those of grouping get theirs here, where all is known of them.
     for row, reason, image in zip(rows.to_pylist(), reasons, images, strict=True):
@@ -318,9 +347,15 @@ def rejected_records(rows: pa.Table, reasons: Sequence[str | None], images: Sequ
 
 
 def captions_per_shard(config: IngestConfig, captions: int, characters: int) -> int:
-    """How many captions a shard may have, given their number and that of their characters: as the config says, else
-    LEAST or, for at most SHARDS shards, more, up to MOST_MB of text. So one machine's cores have work, and a store few
-    files.
+    """How many captions a shard may have.
+
+    As many as the config says; else LEAST or, so that there are at most SHARDS shards, more, up to MOST_MB of text. So
+    the cores of a machine have work, and a store has few files.
+
+    Args:
+        config: with the size that the user has given, if any.
+        captions: how many there are in all.
+        characters: how many they have together.
     """
     if config.shard_size is not None:
         return config.shard_size
@@ -359,16 +394,21 @@ def shard_sizes(sizes: Iterable[int], shard_size: int) -> list[ShardSize]:
     return shards
 
 
-def shards_of_ranges(kept: Path, starts: Sequence[int], shard_size: int) -> list[int]:
-    """How many shards the images of each range of positions fill. kept: the file; starts: of the ranges."""
+def count_shards_of_ranges(kept: Path, starts: Sequence[int], shard_size: int) -> list[int]:
+    """How many shards the images of each range of positions fill.
+
+    Args:
+        kept: the file with the captions that are kept, sorted by `home`, the position of their image's first caption.
+        starts: the first position of each range, ascending; a range ends where the next one starts.
+        shard_size: captions of a shard, at most.
+    """
     batches = pq.ParquetFile(kept).iter_batches(1 << 13, columns=["home"], use_threads=False)
-    # One home a caption; the captions of an image stand together, as the file is sorted by home.
-    homes = chain.from_iterable(batch["home"].to_pylist() for batch in batches)
-    images = ((home, sum(1 for _ in captions)) for home, captions in groupby(homes))
-    shards = [0] * len(starts)
-    for index, of_range in groupby(images, lambda image: bisect_right(starts, image[0]) - 1):
-        shards[index] = len(shard_sizes((captions for _, captions in of_range), shard_size))
-    return shards
+    home_of_caption = chain.from_iterable(batch["home"].to_pylist() for batch in batches)
+    captions_of_ranges: list[list[int]] = [[] for _ in starts]  # of each image in a range, the number of its captions
+    for home, captions in groupby(home_of_caption):
+        range_number = bisect_right(starts, home) - 1
+        captions_of_ranges[range_number].append(sum(1 for _ in captions))
+    return [len(shard_sizes(captions_of_images, shard_size)) for captions_of_images in captions_of_ranges]
 
 
 def captions_table(rows: pa.Table, number: np.ndarray, source_name: str, split: str) -> pa.Table:
@@ -390,6 +430,13 @@ def captions_table(rows: pa.Table, number: np.ndarray, source_name: str, split: 
 
 
 def source_columns_table(rows: pa.Table, built: pa.Table, schema: pa.Schema) -> pa.Table:
-    """The table source_columns of rows; built: the table captions made of them."""
-    keys = [built[name] for name in schema.names[:2]]
-    return pa.table([*keys, *(rows[KEPT + name] for name in schema.names[2:])], schema=schema).combine_chunks()
+    """The table source_columns: the columns of the source that are kept beside the captions.
+
+    Args:
+        rows: with these columns, under names that begin with KEPT.
+        built: the table captions made of the same rows, in their order.
+        schema: the ids of caption and image, then the kept columns.
+    """
+    id_names, kept_names = schema.names[:2], schema.names[2:]
+    columns = [built[name] for name in id_names] + [rows[KEPT + name] for name in kept_names]
+    return pa.table(columns, schema=schema).combine_chunks()

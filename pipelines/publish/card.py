@@ -233,14 +233,14 @@ def card(facts: Facts) -> str:
         config=publication.config,
         format=publication.format,
         per_operator=publication.per_operator,
-        head=_head(facts),
+        head=_card_head(facts),
         shown=list(records.values()),
         listed=LISTED,
         least_pairs=LEAST_PAIRS,
     )
 
 
-def _head(facts: Facts) -> Json:
+def _card_head(facts: Facts) -> Json:
     """The YAML head of the card, as the Hugging Face hub reads it."""
     license = facts.publication.config.license
     head: Json = {"license": "other", "license_name": license}
@@ -313,13 +313,13 @@ def croissant(facts: Facts) -> Json:
         "version": "1.0.0",
         "inLanguage": "en",
         "keywords": ["image captions", "hard negatives", "vision-language", "image-text retrieval"],
-        "distribution": [*_file_objects(facts), *_file_sets(facts)],
-        "recordSet": [_record_set(record) for record in facts.records],
+        "distribution": [*_file_nodes(facts), *_file_set_nodes(facts)],
+        "recordSet": [_record_set_node(record) for record in facts.records],
     }
 
 
-def _file_objects(facts: Facts) -> list[Json]:
-    """A node per file, with its digest."""
+def _file_nodes(facts: Facts) -> list[Json]:
+    """A node of Croissant's graph for each published file, with its digest; none for one that only a pattern names."""
     unlisted = [record.files.pattern for record in facts.records if record.files and not record.files.listed]
     nodes = []
     for file in facts.files:
@@ -329,8 +329,8 @@ def _file_objects(facts: Facts) -> list[Json]:
     return nodes
 
 
-def _file_sets(facts: Facts) -> list[Json]:
-    """A node per file set."""
+def _file_set_nodes(facts: Facts) -> list[Json]:
+    """A node of Croissant's graph for each set of files that a pattern names, such as `data/noun/*.parquet`."""
     nodes = []
     for record in facts.records:
         if record.files is None:
@@ -356,13 +356,14 @@ def identifier(record: RecordSet) -> str:
     return name.replace("/", "-")
 
 
-def _record_set(record: RecordSet) -> Json:
+def _record_set_node(record: RecordSet) -> Json:
+    """The node of a record set, with its fields."""
     name = identifier(record)
-    fields = [_field(name, column, record) for column in record.columns]
+    fields = [_field_node(name, column, record) for column in record.columns]
     return node("RecordSet", name, description=record.description, field=fields)
 
 
-def _field(record_name: str, column: Column, record: RecordSet) -> Json:
+def _field_node(record_name: str, column: Column, record: RecordSet) -> Json:
     """A field of Croissant: where in the file it is (`extract`), and which part of that it is (`transform`).
 
     Args:

@@ -42,7 +42,7 @@ from ..tables.examples import (
     by_image,
     negatives_of,
     other_wordings,
-    questions,
+    two_noun_questions,
 )
 from ..tables.pairs import MEASURES, NEGATION
 from .images import CLIP_BENCHMARK, HUGGINGFACE, LMMS_EVAL, WEBDATASET
@@ -73,7 +73,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-def _at(root: str, *columns: Column) -> tuple[Column, ...]:
+def _with_paths(root: str, *columns: Column) -> tuple[Column, ...]:
+    """Columns with their JSON paths: `caption` below the root `$[*]`, a list of objects, is at `$[*].caption`."""
     return tuple(column._replace(path=f"{root}.{column.name}") for column in columns)
 
 
@@ -149,7 +150,7 @@ def aro_rows(publication: Publication) -> Rows:
 def negbench_rows(publication: Publication) -> Rows:
     """`{split}.csv`: a row per caption with three false options."""
     for rows in publication.by_image():
-        for true, false, template in _questions(rows):
+        for true, false, template in _one_question_per_caption(rows):
             options = [true.text, *false]
             record_rng(publication.config.seed, "options", true.text_id).shuffle(options)
             cells = [publication.prefix + true.image, *options, options.index(true.text), template]
@@ -158,18 +159,18 @@ def negbench_rows(publication: Publication) -> Rows:
 
 def in_questions(rows: pd.DataFrame) -> pd.DataFrame:
     """The rows (each a caption with a negative) whose negative becomes an option of a NegBench question."""
-    options = set[tuple[str, str]]()
+    options = set[tuple[str, str]]()  # (caption_id, text of an option)
     for rows_of_image in by_image(with_negatives(rows).itertuples()):
-        for question in _questions(rows_of_image):
+        for question in _one_question_per_caption(rows_of_image):
             options.update((question.true.caption_id, text) for text in question.false)
     is_option = [pair in options for pair in zip(rows["caption_id"], rows["negative"], strict=True)]
     return rows[np.array(is_option, bool)]
 
 
-def _questions(rows: list[Row]) -> Iterator[NegBenchQuestion]:
+def _one_question_per_caption(rows: list[Row]) -> Iterator[NegBenchQuestion]:
     """The questions about the captions of an image, at most one each; those about two nouns first."""
     asked = set[str]()
-    for question in questions(rows):
+    for question in two_noun_questions(rows):
         asked.add(question.true.caption_id)
         yield question
     for rows_of_caption in by_caption(rows):
@@ -187,10 +188,10 @@ def _question_of_two_changes(rows: Sequence[Row]) -> Iterator[NegBenchQuestion]:
     """
     true = rows[0]
     negatives = sorted({row.negative for row in rows if row.operator != NEGATION} - {true.text})
-    # By place in the caption, one change of each. Their order is random, so that no operator is preferred.
+    # One change of each place (start, end) in the caption. Their order is random, so that no operator is preferred.
     changes: dict[tuple[int, int], Change] = {}
     for text in record_rng(0, "false options", true.caption_id).sample(negatives, len(negatives)):
-        change = changed(true.text, text)
+        change = find_change(true.text, text)
         changes.setdefault((change.start, change.end), change)
     true_word_bags = {_word_bag(text) for text in (true.text, *true.siblings)}
     for pair in combinations(changes.values(), 2):
@@ -218,8 +219,11 @@ class Change(NamedTuple):
     words: list[str]
 
 
-def changed(caption: str, negative: str) -> Change:
-    """The edit that makes a negative of its caption, from the first to the last word that differs."""
+def find_change(caption: str, negative: str) -> Change:
+    """The edit that makes a negative of its caption, from the first to the last word that differs.
+
+    "a dog sleeps", "a big cat sleeps" -> Change(1, 2, ["big", "cat"]).
+    """
     old = caption.split(" ")
     new = negative.split(" ")
     start = len(commonprefix([old, new]))
@@ -274,8 +278,10 @@ VOTE_OF_ANSWER = {"caption": "caption", "neither": "other", "unsure": "other", "
 
 
 def votes(sheets: Sequence[Path]) -> dict[str, Mapping[str, int]]:
-    """By negative_id the votes on annotation sheets: `caption` (only the caption describes the image), `foil` (the
-    negative does, or both) and `other`. Raises as `read_key` and `read_sheets`.
+    """Count the votes on annotation sheets for each negative: {negative_id: {"foil": 0, "caption": 2, "other": 1}}.
+
+    caption: only the caption describes the image; foil: the negative does, or both; other: neither, or unsure. Raises
+    as `read_key` and `read_sheets`.
     """
     answers = read_sheets(sheets, read_key(find_key(sheets[0])))
     answers = answers[answers["describes"].notna()]
@@ -298,8 +304,10 @@ def first_five(rows: pd.DataFrame) -> pd.DataFrame:
     # Captions of one image may be in several splits, but the five lines of an image are in one file.
     split_of_image = rows.groupby("image_id")["split"].transform("first")
     of_one_split = rows[rows["split"] == split_of_image]
+    # A caption has a row for each of its negatives; here it counts once.
     captions = of_one_split.drop_duplicates("text_id").groupby("image_id")["text_id"]
-    first = captions.head(CAPTIONS_PER_IMAGE)[captions.transform("size") >= CAPTIONS_PER_IMAGE]
+    has_enough = captions.transform("size") >= CAPTIONS_PER_IMAGE
+    first = captions.head(CAPTIONS_PER_IMAGE)[has_enough]
     return of_one_split[of_one_split["text_id"].isin(first)]
 
 
@@ -430,7 +438,7 @@ FORMATS: dict[str, Format] = {
         "`json.load(open('$file'))['0']` has `filename`, `caption` and `negative_caption`. A model passes where "
         "the image is nearer to the caption than to the negative.",
         "pairs of a true caption and its negative",
-        _at(
+        _with_paths(
             "$.*",
             Column("filename", IMAGE_FILE),
             Column("caption", "the true caption"),
@@ -445,7 +453,7 @@ FORMATS: dict[str, Format] = {
         "`json.load(open('$file'))[0]` has `filename`, two true captions `caption` and `caption2`, and the "
         "`negative_caption` of the first. A model passes where the image is nearer to both than to the negative.",
         "two true captions and a negative of the first",
-        _at(
+        _with_paths(
             "$[*]",
             Column("id", "number of the row, from 0", INTEGER),
             Column("filename", IMAGE_FILE),
@@ -464,7 +472,7 @@ FORMATS: dict[str, Format] = {
         "`VG_Relation` reads the file of an operator as `visual_genome_relation.json`, `VG_Attribution` as "
         "`visual_genome_attribution.json`, with the images in `images/` beside it.",
         "a region of an image, its true caption and a negative",
-        _at(
+        _with_paths(
             "$[*]",
             Column("image_path", IMAGE_FILE),
             Column("bbox_x", "left edge of the box in pixels", INTEGER),
@@ -522,7 +530,7 @@ FORMATS: dict[str, Format] = {
         "with `mturk['caption'] >= 2`. A model passes where the image is nearer to the caption than to the foil.",
         "pairs of a true caption and its foil, with votes",
         (
-            *_at(
+            *_with_paths(
                 "$.*",
                 Column("dataset", "where image and caption are from"),
                 Column("original_split", "the split of the caption"),
@@ -533,8 +541,8 @@ FORMATS: dict[str, Format] = {
                 Column("classes", "what was replaced in the caption"),
                 Column("classes_foil", "what replaces it in the foil"),
             ),
-            *_at("$.*.mturk", *(Column(name, f"votes for: {name}", INTEGER) for name in VOTES)),
-            *_at("$.*", Column("foil", "the negative caption")),
+            *_with_paths("$.*.mturk", *(Column(name, f"votes for: {name}", INTEGER) for name in VOTES)),
+            *_with_paths("$.*", Column("foil", "the negative caption")),
         ),
         per_operator=1,
         votes=True,

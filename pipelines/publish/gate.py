@@ -48,14 +48,14 @@ class GateVerdict(NamedTuple):
         REFUSED if all operators together have PASSED: `refine --per-caption 1` leaves some operators a handful.
         """
         result = self.results[name]
-        few = result.pairs < LEAST_PAIRS
+        has_few = result.pairs < LEAST_PAIRS
         if isinstance(result, Unmeasured):
-            return TOO_FEW if few else REFUSED
+            return TOO_FEW if has_few else REFUSED
         if most_telling(result.baselines).cue.low <= self.limit:
-            return TOO_FEW if few else PASSED
+            return TOO_FEW if has_few else PASSED
         # A handful of pairs can be above the limit by chance, and has been measured with all the others, too.
-        part_of_passed = name != ALL and ALL in self.results and self.outcome(ALL) == PASSED
-        return TOO_FEW if few and part_of_passed else REFUSED
+        is_part_of_passed = name != ALL and ALL in self.results and self.outcome(ALL) == PASSED
+        return TOO_FEW if has_few and is_part_of_passed else REFUSED
 
     @property
     def reports(self) -> list[BlindReport]:
@@ -84,7 +84,15 @@ class GateVerdict(NamedTuple):
 
 
 def judge_negatives(pairs: Mapping[str, Sequence[TextPair]], limit: float, measure: Measure = blind) -> GateVerdict:
-    """Measure each operator's pairs by `measure`, then all together, against `limit` (%). Needs scikit-learn."""
+    """Judge whether negatives can be told from captions by the text alone, of each operator and of all together.
+
+    Needs scikit-learn.
+
+    Args:
+        pairs: of caption and negative, by operator.
+        limit: the accuracy (%) of a guesser without images that is still allowed.
+        measure: makes the report of an operator from its name and pairs.
+    """
     blindness = measure_each(with_all(pairs), measure)
     unmeasured = blindness.unmeasured
     with_too_few = {name: result for name, result in unmeasured.items() if result.pairs < LEAST_PAIRS}
@@ -115,11 +123,11 @@ def cues_table(verdict: GateVerdict) -> Table:
     table.columns[1].justify = "left"
     for report in verdict.reports:
         if report.name in verdict.refused:
-            table.add_row(report.name, _cues(report))
+            table.add_row(report.name, _strongest_cues(report))
     return table
 
 
-def _cues(report: BlindReport) -> str:
+def _strongest_cues(report: BlindReport) -> str:
     """What tells an operator's negatives most, as text: words with their counts, or else n-grams."""
     # Words first: their counts show at once what is out of balance.
     if report.words:

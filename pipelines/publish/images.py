@@ -96,13 +96,14 @@ def hub_splits(splits: Sequence[str]) -> dict[str, str]:
 def hub_configs(splits: Mapping[str, Sequence[str]]) -> Json:
     """The field `configs` of the dataset card: all operators together, then each, with its splits."""
     all_splits = list(dict.fromkeys(split for splits_of_operator in splits.values() for split in splits_of_operator))
-    configs: list[Json] = [{"config_name": DEFAULT, "default": True, "data_files": _data_files("*", all_splits)}]
+    configs: list[Json] = [{"config_name": DEFAULT, "default": True, "data_files": _hub_data_files("*", all_splits)}]
     for operator, splits_of_operator in splits.items():
-        configs.append({"config_name": operator, "data_files": _data_files(operator, splits_of_operator)})
+        configs.append({"config_name": operator, "data_files": _hub_data_files(operator, splits_of_operator)})
     return {"configs": configs}
 
 
-def _data_files(folder: str, splits: Sequence[str]) -> list[Json]:
+def _hub_data_files(folder: str, splits: Sequence[str]) -> list[Json]:
+    """Where the hub finds the files of each split: `data/noun/test-*.parquet` for the folder `noun`."""
     return [{"split": split, "path": f"data/{folder}/{split}-*.parquet"} for split in splits]
 
 
@@ -220,14 +221,14 @@ def caption_samples(publication: Publication) -> Rows:
             "text_id": first.text_id,
             "image_id": first.image_id,
             "image": first.image,
-            "negatives": [_negative(row) for row in rows],
+            "negatives": [_described_negative(row) for row in rows],
         }
         json_of_negatives = json.dumps(described, ensure_ascii=False)
         texts = {".txt": first.text.encode(), ".neg.json": json_of_negatives.encode()}
         yield Addition(f"{first.split}-{{:05d}}.tar", _image_member(publication, first) | texts)
 
 
-def _negative(row: Row) -> Json:
+def _described_negative(row: Row) -> Json:
     """A negative in the JSON member of its caption's sample, with what was replaced and how it is measured."""
     negative = {"negative_id": row.negative_id, "operator": row.operator, "family": row.family, "text": row.negative}
     negative |= {"replaced": row.replaced, "replacement": row.replacement}
@@ -240,7 +241,7 @@ def finish_captions(publication: Publication, folder: Path, files: Mapping[str, 
     (folder / "sizes.json").write_text(json.dumps(sizes, indent=1) + "\n", encoding="utf-8")
     records = []
     for name, tars in files.items():
-        records += _records(name.rpartition("-")[0], tars.suffixes, list(tars.sizes), MEMBERS)
+        records += _records_of_archives(name.rpartition("-")[0], tars.suffixes, list(tars.sizes), MEMBERS)
     return records
 
 
@@ -261,7 +262,7 @@ def finish_images(publication: Publication, folder: Path, files: Mapping[str, Ta
     for name, tars in files.items():
         (folder / name).with_name("nshards.txt").write_text(f"{len(tars.sizes)}\n", encoding="utf-8")
         split = name.partition("/")[0]
-        records += _records(split, tars.suffixes, [f"{split}/{tar}" for tar in tars.sizes], CAPTIONS)
+        records += _records_of_archives(split, tars.suffixes, [f"{split}/{tar}" for tar in tars.sizes], CAPTIONS)
     return records
 
 
@@ -274,7 +275,9 @@ def _image_member(publication: Publication, row: Row) -> dict[str, bytes]:
     return {suffix: publication.read(row)}
 
 
-def _records(split: str, suffixes: Iterable[str], archives: Sequence[str], members: Members) -> list[RecordSet]:
+def _records_of_archives(
+    split: str, suffixes: Iterable[str], archives: Sequence[str], members: Members
+) -> list[RecordSet]:
     """A record set per kind of archive member: Croissant readers handle one each.
 
     Args:

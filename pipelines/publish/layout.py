@@ -333,7 +333,7 @@ class JsonFile:
     """A JSON file of one list or object, a row a line, in ASCII: some readers open it in their system's encoding."""
 
     def __init__(self, file: Path, _: Publication, head: str = "[", foot: str = "]", between: str = ",") -> None:
-        """Create the file; head, foot: lines around the rows, none if empty; between: after all but the last row."""
+        """Create the file. `head` and `foot` are lines around the rows, `between` follows each row but the last."""
         self.file = file.open("w", encoding="utf-8", newline="\n")
         self.foot = foot
         self.between = between
@@ -406,7 +406,10 @@ class ParquetFiles:
     def __init__(self, stem: Path, columns: Sequence[Column], sizes: FileSizes | None = None) -> None:
         """Write files `{stem}-00000-of-000NN.parquet`.
 
-        columns: of the table; images are in the column EMBEDDED, if it is one of them. sizes: None for those above.
+        Args:
+            stem: what the paths of the files begin with.
+            columns: of the table; with EMBEDDED it holds the images themselves.
+            sizes: of files and row groups. None: such as suit a table with images, or without.
         """
         self.stem = stem
         self.schema = schema(columns)
@@ -464,7 +467,10 @@ class Tars:
     """Tar files with up to 5,000 samples each; their bytes depend only on the samples."""
 
     def __init__(self, name: Path, most: int = SAMPLES) -> None:
-        """Create the first with the first sample; name: their path, with {} for their number; most: samples in each."""
+        """Archives are made as samples come, of at most `most` samples each.
+
+        `name` is their path with {} for their number: `train-{}.tar`.
+        """
         self.name = name
         self.most = most
         self.suffixes: set[str] = set()

@@ -35,9 +35,10 @@ Image = Sequence[list[Row]]
 
 
 def rows(publication: Publication) -> Rows:
-    """`{split}.tsv`: a row per caption. Raises ValueError for a split with one image.
+    """`{split}.tsv`: a row per caption, which names a few images with similar captions, its neighbours.
 
-    Neighbours are among TOGETHER images in a row, so that time and memory do not grow with the square of their number.
+    They are sought among TOGETHER images in a row, so that time and memory do not grow with the square of their number.
+    Raises ValueError for a split with one image.
     """
     waiting: dict[str, list[Image]] = {}
     written = Counter[str]()
@@ -49,17 +50,23 @@ def rows(publication: Publication) -> Rows:
             # A few images are held back, so that the last ones of a split never stand alone.
             if len(images) == TOGETHER + NEIGHBOURS:
                 together = images[:TOGETHER]
-                yield from _rows(together, publication.prefix, written[split])
+                yield from _rows_of_images(together, publication.prefix, written[split])
                 written[split] += sum(map(len, together))
                 waiting[split] = images[TOGETHER:]
     for split, images in waiting.items():
         if len(images) < 2:
             raise ValueError(f"negclip needs at least two images per split, {split} has {len(images)}")
-        yield from _rows(images, publication.prefix, written[split])
+        yield from _rows_of_images(images, publication.prefix, written[split])
 
 
-def _rows(images: Sequence[Image], prefix: str, written: int) -> Rows:
-    """The rows of some images of a split; written: how many rows of the split are in the file already."""
+def _rows_of_images(images: Sequence[Image], prefix: str, written: int) -> Rows:
+    """The rows of some images of one split, which are neighbours of each other.
+
+    Args:
+        images: of each its captions, and of each caption its negatives (`Row`).
+        prefix: of the paths of image files.
+        written: how many rows of the split are in the file already; `neg_image` are numbers of rows of the file.
+    """
     first_captions = [captions[0][0] for captions in images]
     split = first_captions[0].split
     texts = [" ".join([caption.text, *caption.siblings]) for caption in first_captions]
@@ -85,10 +92,10 @@ def neighbours(texts: Sequence[str]) -> list[list[int]]:
     from sklearn.preprocessing import normalize
 
     # scikit-learn refuses texts without any word, so one with a word is added and taken away.
-    counts = CountVectorizer(token_pattern=r"\w+").fit_transform([*texts, "0"])[:-1]
+    counts = CountVectorizer(token_pattern=r"\w+").fit_transform([*texts, "0"])[:-1]  # (texts, words)
     texts_with_word = np.bincount(counts.indices, minlength=counts.shape[1])
-    telling = (texts_with_word >= 2) & (texts_with_word <= max(2, COMMON * len(texts)))
-    weights = np.where(telling, np.log(len(texts) / texts_with_word.clip(1)), 0.0)
+    is_telling = (texts_with_word >= 2) & (texts_with_word <= max(2, COMMON * len(texts)))
+    weights = np.where(is_telling, np.log(len(texts) / texts_with_word.clip(1)), 0.0)
     vectors = normalize(counts.multiply(weights).tocsr().astype(np.float32))
     number = min(NEIGHBOURS, len(texts) - 1)
     nearest = []
@@ -96,9 +103,9 @@ def neighbours(texts: Sequence[str]) -> list[list[int]]:
         cosines = (vectors[start : start + BLOCK] @ vectors.T).toarray()
         for text, to_others in enumerate(cosines, start):
             to_others[text] = -1.0  # not itself
-            least = np.partition(to_others, -number)[-number]
+            least_cosine = np.partition(to_others, -number)[-number]  # that of the neighbour which is furthest
             # These are more than `number` if there are ties.
-            candidates = np.flatnonzero(to_others >= least)
+            candidates = np.flatnonzero(to_others >= least_cosine)
             by_cosine = candidates[np.argsort(-to_others[candidates], kind="stable")]
             nearest.append(by_cosine[:number].tolist())
     return nearest

@@ -133,9 +133,9 @@ def _publish(run: Path, output: Path, config: PublishConfig, overwrite: bool, sa
             files=files,
         )
         # In this order: Croissant lists the data, and the card lists both of them, but cannot have a hash of itself.
-        _write(new / SUMS, "".join(f"{file.sha256}  {file.path}\n" for file in files))
-        _write(new / CROISSANT, json.dumps(croissant(facts), indent=1, ensure_ascii=False) + "\n")
-        _write(new / CARD, card(replace(facts, files=(*files, *digests(new, (CROISSANT, SUMS))))))
+        _write_text(new / SUMS, "".join(f"{file.sha256}  {file.path}\n" for file in files))
+        _write_text(new / CROISSANT, json.dumps(croissant(facts), indent=1, ensure_ascii=False) + "\n")
+        _write_text(new / CARD, card(replace(facts, files=(*files, *digests(new, (CROISSANT, SUMS))))))
         counts = facts.table[facts.operators or ["captions"]].sum(axis=1)
         return Published(move_into_place(new, output), {str(split): int(number) for split, number in counts.items()})
 
@@ -148,7 +148,8 @@ def _refuse_unchecked(publication: Publication) -> None:
         raise RefusedError([f"not checked to be false of their images: negatives of {', '.join(unchecked)}", advice])
 
 
-def _write(file: Path, text: str) -> None:
+def _write_text(file: Path, text: str) -> None:
+    """Write a text with the same bytes on every system."""
     file.write_text(text, encoding="utf-8", newline="\n")
 
 
@@ -195,7 +196,7 @@ def survey(publication: Publication, train: TrainSplit, seed: int, siblings: boo
     pairs: dict[str, list[TextPair]] = {name: [] for name in publication.operators}
     for rows in publication.tables():
         captions = rows.drop_duplicates("caption_id")
-        counts += _count(rows, captions)
+        counts += _count_by_split(rows, captions)
         for text in rows.drop_duplicates("text_id").itertuples():
             leaks |= {leak.caption_id: leak for leak in train.leaks(text, siblings)}
         unfit_here = _unfit_images(captions)
@@ -220,8 +221,11 @@ def survey(publication: Publication, train: TrainSplit, seed: int, siblings: boo
     return Survey(counts, examples, means, with_pairs, leaks, missing, unfit)
 
 
-def _count(rows: pd.DataFrame, captions: pd.DataFrame) -> Counter[tuple[str, str]]:
-    """By split, the number of images, captions, and negatives of each operator."""
+def _count_by_split(rows: pd.DataFrame, captions: pd.DataFrame) -> Counter[tuple[str, str]]:
+    """Count by split: {("test", "images"): 5, ("test", "captions"): 25, ("test", "noun"): 40}.
+
+    rows: a negative each, of these captions.
+    """
     counts: Counter[tuple[str, str]] = Counter()
     images = rows.drop_duplicates(["image_id", "split"])
     counts.update((split, "images") for split in images["split"])
@@ -351,7 +355,8 @@ def digests(folder: Path, names: Sequence[str] = ()) -> tuple[File, ...]:
 
 
 def move_into_place(new: Path, output: Path) -> list[str]:
-    """Move all files of the folder `new` to `output`, in place of those in its SHA256SUMS; returns their paths in it.
+    """Move all files of the folder `new` to `output`, in place of what was published there; returns their paths in it.
+
     At any moment SHA256SUMS lists all files that are there, so that another publication can replace what a killed one
     has left. Raises ValueError if a link in `output` would lead a file out of it.
     """

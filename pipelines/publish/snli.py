@@ -35,7 +35,8 @@ class TextSpan(NamedTuple):
     end: int
 
 
-Cuts = Mapping[str, list[TextSpan]]  # by caption_id
+# By caption_id: the parts of the caption that hold one of its relations, such as "A dog runs on the grass".
+Cuts = Mapping[str, list[TextSpan]]
 
 
 def rows(publication: Publication) -> Rows:
@@ -45,6 +46,7 @@ def rows(publication: Publication) -> Rows:
         if not has_table(run, table):
             advice = f"negcap build --only {verb} makes it"
             raise ValueError(f"format snli needs the table {table}, {run} has none: {advice}")
+    # A cut is a part of a caption that holds one of its relations.
     cuts_of_shards = _cuts_of_run(run)
     cuts_of_shard: Cuts = {}
     is_empty = True
@@ -58,14 +60,14 @@ def rows(publication: Publication) -> Rows:
             cuts_of_shard = next(cuts_of_shards, {})
             if not cuts_of_shard:
                 raise ValueError(f"components must have the captions in their order, lack: {caption_id}")
-        for pair in _pairs(negatives, cuts_of_shard[caption_id]):
+        for pair in _labelled_pairs(negatives, cuts_of_shard[caption_id]):
             is_empty = False
             yield Addition(f"{negatives[0].split}.jsonl", pair)
     if is_empty:
         raise ValueError(f"format snli needs negatives within a relation of their caption, {run} has none")
 
 
-def _pairs(negatives: Sequence[Row], cuts: Sequence[TextSpan]) -> Iterator[dict[str, str]]:
+def _labelled_pairs(negatives: Sequence[Row], cuts: Sequence[TextSpan]) -> Iterator[dict[str, str]]:
     """For each cut an entailed pair, and one with a negative drawn from those that change only this part, if any."""
     caption_id = negatives[0].caption_id
     text = negatives[0].text
@@ -84,7 +86,7 @@ def _pairs(negatives: Sequence[Row], cuts: Sequence[TextSpan]) -> Iterator[dict[
             yield {
                 "gold_label": label,
                 "sentence1": text,
-                "sentence2": _sentence(hypothesis, text),
+                "sentence2": _as_sentence(hypothesis, text),
                 "captionID": caption_id,
                 "pairID": f"{caption_id}#{cut.start}-{cut.end}{label[0]}",
                 "operator": chosen.operator,
@@ -92,13 +94,13 @@ def _pairs(negatives: Sequence[Row], cuts: Sequence[TextSpan]) -> Iterator[dict[
 
 
 def _changes_only(cut: TextSpan, caption: str, negative: str) -> bool:
-    """Whether a negative differs from its caption within a part of it only, which it leaves not empty."""
+    """Whether a negative changes nothing but one part of its caption, and has some words in the place of that part."""
     before = caption[: cut.start]
     after = caption[cut.end :]
     return negative.startswith(before) and negative.endswith(after) and len(negative) > len(before) + len(after)
 
 
-def _sentence(part: str, caption: str) -> str:
+def _as_sentence(part: str, caption: str) -> str:
     """A part as a sentence in the manner of its caption: with a capital first letter and a full stop if it has them."""
     first = part[0].upper() if caption[0].isupper() else part[0]
     ending = caption[len(caption.rstrip(" .!")) :]

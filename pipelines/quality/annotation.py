@@ -25,7 +25,7 @@ from ..engine.storage import write_atomically
 from ..engine.tables import read_table
 from ..report.rows import Row, visible
 from ..report.tables import text_table
-from ..tables.columns import UNSPLIT, check_operators, check_splits, kinds_of
+from ..tables.columns import UNSPLIT, check_operators, check_splits, image_paths, kinds_of
 from ..tables.pairs import with_true
 from .accuracy import Accuracy, accuracy, by_image, with_interval
 from .strata import sample_strata
@@ -104,7 +104,7 @@ def write_sheet(
         if file.exists() and not overwrite:
             raise FileExistsError(f"{file} is there already and may hold votes (--overwrite replaces it)")
     sheet_items = items(run, config)
-    image_of_caption = _images(run, {item.caption_id for item in sheet_items})
+    image_of_caption = image_paths(run, "caption_id", {item.caption_id for item in sheet_items})
     lines = [[*SHEET, *VOTES]]
     for item in sheet_items:
         texts = [item.caption, item.text] if item.caption_is == "a" else [item.text, item.caption]
@@ -113,16 +113,6 @@ def write_sheet(
     write_atomically(output, _csv(lines))
     write_atomically(key, _csv([KEY, *sheet_items]))
     return WrittenSheet(output, key, sheet_items)
-
-
-def _images(run: Path, caption_ids: Collection[str]) -> dict[str, str]:
-    """By caption_id, the path of the image."""
-    images: dict[str, str] = {}
-    for rows in read_table(run, "captions", ("caption_id", "image")):
-        for caption_id, image in zip(rows["caption_id"].to_pylist(), rows["image"].to_pylist(), strict=True):
-            if caption_id in caption_ids:
-                images[caption_id] = image
-    return images
 
 
 def items(run: Path, config: SheetConfig) -> list[Item]:
@@ -147,9 +137,13 @@ def summary(items: Sequence[Item]) -> str:
 
 
 def _item(row: Row, seed: int) -> Item:
-    """An item of the sheet: its name of eight letters and the side of the caption depend on the seed and the id."""
+    """The item of a negative, under an id of eight letters; seed and negative_id decide the id and the caption's side.
+
+    A hash is used in place of a random generator, so that an item does not depend on the others of the sheet.
+    """
     hashed = blake2b(f"{seed}\x1f{row['negative_id']}".encode(), digest_size=8).digest()
     number = int.from_bytes(hashed, "little")
+    # The lowest bit chooses the side, the digits of the rest (to the base of the letters) are the id.
     number, side = divmod(number, 2)
     letters = []
     for _ in range(ITEM_LETTERS):
@@ -190,9 +184,9 @@ def krippendorff_alpha(votes: pd.DataFrame) -> float | None:
 
     given = votes.reset_index(drop=True).stack().dropna()
     counts = pd.crosstab(given.index.get_level_values(0), given.to_numpy()).to_numpy(float)  # (items, answers)
-    counts = counts[counts.sum(axis=1) > 1]
+    counts = counts[counts.sum(axis=1) > 1]  # an item with one vote says nothing of agreement
     shares = counts / (counts.sum(axis=1, keepdims=True) - 1)
-    # (answers, answers): each pair of votes on an item counts 1 / (its votes - 1); a vote makes no pair with itself
+    # (answers, answers): each pair of votes on an item counts 1 / (its votes - 1); a vote makes no pair with itself.
     coincidences = shares.T @ counts - np.diag(shares.sum(axis=0))
     totals = coincidences.sum(axis=0)
     votes_in_pairs = totals.sum()
@@ -244,6 +238,7 @@ def _read(file: Path, columns: Sequence[str], known: Collection[str] | None = No
         )
     except (UnicodeDecodeError, pd.errors.ParserError, pd.errors.EmptyDataError) as error:
         raise ValueError(f"{file}: must be a CSV in UTF-8, cannot be read: {error}") from None
+    # The index is the line in the file from now on: the head is line 1, row 0 stands in line 2.
     rows = rows.rename(columns=str.strip, index=lambda row: row + 2).map(str.strip)
     lacking = [name for name in columns if name not in rows]
     if lacking:
@@ -257,6 +252,7 @@ def _read(file: Path, columns: Sequence[str], known: Collection[str] | None = No
 
 
 def _check_items(file: Path, items: pd.Series, wrong: pd.Series, problem: str) -> None:
+    """Raise ValueError, with the file and line of the first, if items are wrong; both Series are indexed by line."""
     if wrong.any():
         raise ValueError(f"{file}:{wrong.idxmax()}: item {items[wrong].iloc[0]} {problem}")
 
@@ -307,9 +303,10 @@ def read_sheets(files: Sequence[Path], items: Mapping[str, Item]) -> pd.DataFram
             votes = rows[question].str.lower()
             _check_words(file, votes, ("", *ANSWERS))
             votes = votes.reset_index(drop=True)
+            # "a" and "b" are sides of the sheet: the one of the caption means "caption", the other one "text".
             is_side = votes.isin(["a", "b"])
-            of_caption = votes == key_rows["caption_is"]
-            meant = votes.mask(is_side, "text").mask(of_caption, "caption")
+            is_side_of_caption = votes == key_rows["caption_is"]
+            meant = votes.mask(is_side, "text").mask(is_side_of_caption, "caption")
             sheet[question] = meant.where(meant != "", None)
         sheets.append(sheet)
     all_votes = pd.concat(sheets, ignore_index=True)
@@ -355,7 +352,7 @@ class AgreementReport(TypedDict):
 
 
 def agree(sheets: Sequence[Path], key: Path | None = None) -> AgreementReport:
-    """Evaluate filled-in sheets, one per annotator; key: None for the only `*.key.csv` beside the first.
+    """Evaluate filled-in sheets, one per annotator. Without a key, it is the only `*.key.csv` beside the first sheet.
 
     Raises ValueError, with file and line, for invalid votes and items, or no votes at all; FileNotFoundError without a
     key.
@@ -379,17 +376,22 @@ def agree(sheets: Sequence[Path], key: Path | None = None) -> AgreementReport:
 
 
 def _majorities(votes: pd.DataFrame, question: str, answers: Sequence[str]) -> pd.Series:
-    """By item with votes on a question, whether more than half of them are one of these answers."""
+    """Whether more than half of an item's votes on a question are one of these answers: (items with a vote,) bool."""
     given = votes[votes[question].notna()]
     return given[question].isin(answers).groupby(given["item"]).mean() > 0.5
 
 
 def judge_votes(name: str, votes: pd.DataFrame) -> VoteReport:
-    """The annotators' judgement, under a name, of votes (see `read_sheets`) on negatives."""
+    """What annotators say of some negatives.
+
+    Args:
+        name: of the report: an operator, or `all`.
+        votes: on the negatives, a row per item and annotator, see `read_sheets`.
+    """
 
     def share(question: str, answers: Sequence[str]) -> Accuracy:
-        holds = _majorities(votes, question, answers)
-        return accuracy(int(holds.sum()), len(holds))
+        answered_so = _majorities(votes, question, answers)
+        return accuracy(int(answered_so.sum()), len(answered_so))
 
     def alpha(question: str) -> float | None:
         return krippendorff_alpha(votes.pivot(index="item", columns="annotator", values=question))
@@ -466,14 +468,17 @@ def read_reports(run: Path) -> list[ReadingReport]:
 def _reading_report(reader: str, reading: str, operator: str, rows: pd.DataFrame) -> ReadingReport:
     """The shares that one reader's answers give for the pairs of an operator.
 
-    rows: of the table verdicts, one for each question that the reader was asked.
+    rows: of the table verdicts, one for each question that the reader was asked. A pair may be asked twice, with the
+    caption first and with the negative first.
     """
     read = rows[rows["problem"] == ""]
     blind = read[read["reading"] == "blind"]
     image = read[read["reading"] == "image"]
     told = blind["told"].eq(True)
-    in_both_orders = blind[blind.groupby("negative_id")["told"].transform("size") > 1]
-    answers = in_both_orders.groupby("negative_id", sort=False)["told"].transform("nunique")
+    questions_on_pair = blind.groupby("negative_id")["told"].transform("size")
+    in_both_orders = blind[questions_on_pair > 1]
+    # One different answer means that the same text was chosen in both orders.
+    different_answers = in_both_orders.groupby("negative_id", sort=False)["told"].transform("nunique")
     return {
         "reader": reader,
         "reading": reading,
@@ -486,20 +491,20 @@ def _reading_report(reader: str, reading: str, operator: str, rows: pd.DataFrame
         "both_true": _share(blind, blind["both_true"].eq(True)),
         "false": _share(image, image["false"].eq(True)),
         "first": _share(blind, told == (blind["first"] == "caption")),
-        "steady": _share(in_both_orders, answers == 1),
+        "steady": _share(in_both_orders, different_answers == 1),
     }
 
 
-def _share(rows: pd.DataFrame, holds: pd.Series) -> Accuracy | None:
-    """The share of negatives for which an answer holds, with its interval over images; None without rows.
+def _share(rows: pd.DataFrame, answered_so: pd.Series) -> Accuracy | None:
+    """The share of negatives that were answered in a certain way, with its interval over images; None without rows.
 
     Args:
         rows: the answers, with negative_id and image_id. A pair that was read in both orders has two.
-        holds: (rows,) bool, whether the answer holds. The answers to one pair count together as one, their mean.
+        answered_so: (rows,) bool. The answers to one pair count together as one, their mean.
     """
     if not len(rows):
         return None
-    means = holds.groupby([rows["negative_id"], rows["image_id"]], sort=False).mean()
+    means = answered_so.groupby([rows["negative_id"], rows["image_id"]], sort=False).mean()
     return by_image(means.tolist(), means.index.get_level_values("image_id"))
 
 

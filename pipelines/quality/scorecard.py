@@ -81,8 +81,9 @@ def _scorecard(name: str, rows: pd.DataFrame, corpus: Sequence[CorpusText]) -> S
         corpus: true captions that the blind baselines learn from.
     """
 
-    def share(holds: Iterable[bool]) -> Accuracy:
-        return accuracy(sum(holds), len(rows))
+    def share(is_so: Iterable[bool]) -> Accuracy:
+        """The share of the pairs of which something is so, given for each."""
+        return accuracy(sum(is_so), len(rows))
 
     captions = rows["caption"]
     texts = rows["text"]
@@ -103,11 +104,12 @@ def _scorecard(name: str, rows: pd.DataFrame, corpus: Sequence[CorpusText]) -> S
         "longer": fmean(texts.str.split().map(len) - captions.str.split().map(len)),
         "reasons": dict(Counter(rows["reason"].dropna()).most_common()),
         "operators": dict(Counter(rows["operator"]).most_common()),
-        "blind": _blind(name, rows[~same], corpus) if images >= LEAST_IMAGES else None,
+        "blind": _blind_report(name, rows[~same], corpus) if images >= LEAST_IMAGES else None,
     }
 
 
 def _sorted_words(text: str) -> str:
+    """The words of a text in alphabetical order, "A dog bites a man" -> "a a bites dog man"."""
     return " ".join(sorted(WORD.findall(text.lower())))
 
 
@@ -116,8 +118,14 @@ def _mean(values: pd.Series) -> float | None:
     return fmean(known) if known else None
 
 
-def _blind(name: str, rows: pd.DataFrame, corpus: Sequence[CorpusText]) -> BlindReport | None:
-    """The blind baselines on one pair a caption, the first; None if they cannot be measured."""
+def _blind_report(name: str, rows: pd.DataFrame, corpus: Sequence[CorpusText]) -> BlindReport | None:
+    """The blind baselines on the first pair of each caption; None if they cannot be measured.
+
+    Args:
+        name: of the group of pairs, for the report.
+        rows: one for each pair, see `_scorecard`.
+        corpus: true captions that the baselines learn from.
+    """
     first = rows.drop_duplicates(["image_id", "caption"])[["caption", "text", "image_id"]]
     try:
         return blind(name, [TextPair(*pair) for pair in first.itertuples(index=False)], corpus=corpus)
@@ -137,8 +145,8 @@ def to_text(cards: Sequence[Scorecard]) -> str:
     if measured.reports:
         lines += ["", *to_text_of_blind(measured).splitlines()]
     if cards:
-        lines += ["", f"rejected: {_counts(cards[-1]['reasons'])}"]
-        lines += ["", f"operators: {_counts(cards[-1]['operators'])}"]
+        lines += ["", f"rejected: {_list_counts(cards[-1]['reasons'])}"]
+        lines += ["", f"operators: {_list_counts(cards[-1]['operators'])}"]
     return "\n".join(lines)
 
 
@@ -156,5 +164,6 @@ def _cells(card: Scorecard) -> list[str]:
     ]
 
 
-def _counts(counts: Mapping[str, int]) -> str:
+def _list_counts(counts: Mapping[str, int]) -> str:
+    """ "noun 1,200, verb 80" """
     return ", ".join(f"{name} {number:,}" for name, number in counts.items()) or "none"

@@ -57,7 +57,7 @@ class Pool(NamedTuple):
         matrix: (candidates, n-grams) counts of the true text minus the negative's.
         documents: what tells the topics of images and candidates.
         words: the columns that are single words.
-        gaps: (candidates, 2 models) of models not trained on pairs, two columns each (see `_squashed`).
+        gaps: (candidates, 2 models) of models not trained on pairs, two columns each (see `_sign_and_size`).
         images: (captions,) the image_id of each.
     """
 
@@ -99,13 +99,15 @@ def pool(rows: pa.Table, corpus: Sequence[CorpusText] = (), seed: int = 0) -> Po
     texts = vocabulary.encode([caption.text for caption in corpus]) if corpus else captions
     text_images = [caption.image_id for caption in corpus] or images
 
+    # Two columns of each model, see `_sign_and_size`.
     gaps = [
         _language_model_gaps(vocabulary, texts, text_images, true, negative, rows["image_id"].to_pylist(), seed),
-        _squashed(_gaps_of_rule(len, true_texts, negative_texts)),
-        _squashed(_gaps_of_rule(blind.format_faults, true_texts, negative_texts)),
+        _sign_and_size(_gaps_of_rule(len, true_texts, negative_texts)),
+        _sign_and_size(_gaps_of_rule(blind.format_faults, true_texts, negative_texts)),
     ]
     if not rows["plausibility"].null_count:
-        gaps.append(_squashed(-rows["plausibility"].to_numpy().astype(float)))
+        # Plausibility is that of the negative minus that of the caption, the reverse of a gap.
+        gaps.append(_sign_and_size(-rows["plausibility"].to_numpy().astype(float)))
     differences = ngram_differences(true, negative)
     return Pool(
         start=start,
@@ -126,8 +128,9 @@ def _language_model_gaps(
     images: Sequence[str],
     seed: int,
 ) -> np.ndarray:
-    """How much more probable a language model finds the true text than the negative: (candidates, 2), the gaps that are
-    to be expected, from those of PARTS models.
+    """How much more probable language models find the true text than the negative: (candidates, 2).
+
+    These are the gaps expected of one more model, from those of PARTS models (see `_expect_gaps`).
 
     Args:
         vocabulary: that knows all words.
@@ -145,25 +148,31 @@ def _language_model_gaps(
         in_part = np.flatnonzero(parts_of_texts == part)
         model = train(texts.take(in_part), folds_of_texts[in_part], FOLDS, len(vocabulary.number))
         gaps.append(model.gaps(true, negative, folds_of_candidates))
-    return _expected(gaps)
+    return _expect_gaps(gaps)
 
 
-def _expected(gaps: Sequence[np.ndarray]) -> np.ndarray:
-    """(candidates, 2): the expected gaps of one more model; gaps: (candidates,) of each of several models.
+def _expect_gaps(gaps: Sequence[np.ndarray]) -> np.ndarray:
+    """Predict what gaps one more model like these would have.
 
-    A candidate chosen for its gap under one model has a smaller one under the next. So the gaps of each model are
-    regressed on the mean of the others' (isotonic), and the fits averaged.
+    A candidate chosen for its large gap under one model has a smaller one under the next (regression to the mean). So
+    the gaps of each model are predicted from the mean of the other models' by a rising function (isotonic regression),
+    and the predictions are averaged.
+
+    Args:
+        gaps: of each of several models, the score of the true text minus the negative's, (candidates,).
+
+    Returns:
+        (candidates, 2): the expected sign, -1 to 1, and the expected size, see `_sign_and_size`.
     """
     total = np.sum(gaps, axis=0)
-    fits = []
+    predictions = []
     for gaps_of_model in gaps:
-        mean_of_others = (total - gaps_of_model) / max(len(gaps) - 1, 1)
+        mean_of_others = (total - gaps_of_model) / max(len(gaps) - 1, 1)  # (candidates,)
         isotonic = IsotonicRegression(out_of_bounds="clip")
-        columns = _squashed(gaps_of_model).T
-        fits.append(
-            np.column_stack([isotonic.fit(mean_of_others, column).predict(mean_of_others) for column in columns])
-        )
-    return np.mean(fits, axis=0).astype(np.float32)
+        sign_and_size = _sign_and_size(gaps_of_model).T
+        predicted = [isotonic.fit(mean_of_others, column).predict(mean_of_others) for column in sign_and_size]
+        predictions.append(np.column_stack(predicted))
+    return np.mean(predictions, axis=0).astype(np.float32)
 
 
 def _gaps_of_rule(measure: Callable[[str], float], true: Sequence[str], negatives: Sequence[str]) -> np.ndarray:
@@ -183,12 +192,12 @@ def select(candidates: Pool, seed: int = 0, rounds: int = ROUNDS) -> np.ndarray:
     rng = np.random.default_rng(seed)
     matrix = candidates.matrix
     caption = candidates.caption
-    folds = folds_of(candidates.images, seed=seed + SEEDS)[caption]
+    folds = folds_of(candidates.images, seed=seed + SEEDS)[caption]  # of each candidate
     # The rank of each candidate among those of its caption.
     draw = np.arange(matrix.shape[0]) - candidates.start[caption]
     early = np.flatnonzero(draw < POOL_DRAWS)
     gaps_of_pool = _gaps_of_fitted_model(matrix, early, folds, partial(regression, penalty=POOL_PENALTY))
-    dense = [candidates.gaps, _squashed(gaps_of_pool)]
+    gaps_to_balance = [candidates.gaps, _sign_and_size(gaps_of_pool)]  # of each model (candidates, 2)
     # The likeliest draw of every caption, to begin with.
     chosen = candidates.start[:-1].copy()
     rounds_at_chance = 0
@@ -209,21 +218,25 @@ def select(candidates: Pool, seed: int = 0, rounds: int = ROUNDS) -> np.ndarray:
         if rounds_at_chance == 2:
             break
         # The gaps of all rounds are balanced together, so that none undoes what another has balanced.
-        dense += map(_squashed, gaps)
-        chosen = _choose(candidates, chosen, np.concatenate(dense, axis=1), rng)
+        gaps_to_balance += map(_sign_and_size, gaps)
+        chosen = _choose_most_balanced(candidates, chosen, np.concatenate(gaps_to_balance, axis=1), rng)
     return chosen
 
 
 def _gaps_of_fitted_model(matrix: csr_matrix, rows: np.ndarray, folds: np.ndarray, fit: blind.Fit) -> np.ndarray:
-    """(candidates,): the gap of each under the model that is fitted to those of `rows` that are not in its fold.
+    """The gap of each candidate, a model's score of its true text minus that of its negative: (candidates,).
 
-    matrix: (candidates, n-grams) differences; rows: indices of candidates; folds: (candidates,).
+    Args:
+        matrix: (candidates, n-grams): how often an n-gram is in the true text, less how often in the negative.
+        rows: indices of the candidates that the model learns from.
+        folds: (candidates,): each is judged by weights that were fitted without those of its fold.
+        fit: fits the weights of n-grams.
     """
     return blind.scores(matrix, blind.fold_weights(matrix[rows], folds[rows], FOLDS, fit), folds)
 
 
-def _squashed(gaps: np.ndarray) -> np.ndarray:
-    """(candidates, 2): the sign of a model's gaps, and the gaps scaled and squashed by tanh to -1 to 1.
+def _sign_and_size(gaps: np.ndarray) -> np.ndarray:
+    """(candidates, 2): the sign of a model's gaps (candidates,), and the gaps scaled and squashed by tanh to -1 to 1.
 
     The sign is what an accuracy counts; the size tells pairs that a slightly different model would decide otherwise.
     """
@@ -234,7 +247,9 @@ def _squashed(gaps: np.ndarray) -> np.ndarray:
     return np.column_stack([np.sign(gaps), squashed]).astype(np.float32)
 
 
-def _choose(candidates: Pool, before: np.ndarray, dense: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+def _choose_most_balanced(
+    candidates: Pool, before: np.ndarray, dense: np.ndarray, rng: np.random.Generator
+) -> np.ndarray:
     """Visit the captions in random order and give each the candidate, or none, that adds least imbalance to the others.
 
     The imbalance of an n-gram costs only beyond the deviation of as many coin flips: more even than chance, one half of
@@ -256,6 +271,7 @@ def _choose(candidates: Pool, before: np.ndarray, dense: np.ndarray, rng: np.ran
     columns = matrix.indices
     values = matrix.data
 
+    # frequency, deviation, price: (n-grams,). Of coin flips the sum deviates from 0 by the root of their number.
     kept = matrix[chosen[chosen >= 0]]
     frequency = np.bincount(kept.indices, np.abs(kept.data), matrix.shape[1])
     deviation = np.sqrt(frequency)

@@ -62,7 +62,7 @@ def sample_strata(
         if first:
             rows = rows.filter(earlier_draws(rows) == 0)
         frame = rows.filter(column_filter(only)).select([*dict.fromkeys([*by, "image_id", "row"])]).to_pandas()
-        candidates = _with_order(frame.assign(shard=number), by, seed)
+        candidates = _with_random_order(frame.assign(shard=number), by, seed)
         # pandas would guess other types of the columns where one of the frames is empty.
         if len(best):
             candidates = pd.concat([best, candidates]).astype(candidates.dtypes)
@@ -87,12 +87,17 @@ class Place(NamedTuple):
     row: int
 
 
-def _with_order(frame: pd.DataFrame, by: Sequence[str], seed: int) -> pd.DataFrame:
-    """Rows with the columns by which they are drawn, the lowest first: `rank`, then `priority`.
+def _with_random_order(frame: pd.DataFrame, by: Sequence[str], seed: int) -> pd.DataFrame:
+    """Rows with two more columns, by which they are drawn, the lowest first: `rank`, then `priority`.
 
     rank: how many rows of the same image and stratum are drawn before. So every image has its first row drawn before
     any has its second. priority: a hash of image, stratum and rank, which is random and does not depend on the shards;
     all rows of an image are in one shard, so that their ranks do not depend on them, either.
+
+    Args:
+        frame: rows of a shard, with image_id and the columns `by`.
+        by: the columns whose values together are the stratum of a row.
+        seed: of the hashes.
     """
     from pandas.util import hash_pandas_object
 
@@ -100,6 +105,7 @@ def _with_order(frame: pd.DataFrame, by: Sequence[str], seed: int) -> pd.DataFra
     key = blake2b(str(seed).encode(), digest_size=8).hexdigest()
 
     def hashed(number: pd.Series) -> pd.Series:
+        """A hash of each row's stratum, image and number, (rows,)."""
         return hash_pandas_object(frame[group].assign(number=number), index=False, hash_key=key)
 
     # Where a row stands among those of its image and stratum.

@@ -69,8 +69,10 @@ def reader_of(format: str) -> Reader:
 
 
 def files_of(source: str, format: str, options: ReadOptions) -> list[str]:
-    """The files (paths or URLs) of a source, in order. Raises ValueError or FileNotFoundError naming a bad one, and
-    ValueError if the options name a column of truth and the format has no columns.
+    """The files (paths or URLs) of a source, in order.
+
+    Raises ValueError or FileNotFoundError naming a bad file; ValueError if the options name a column that says whether
+    a caption is true, and the format has no columns.
     """
     if options.truth_column not in ("", NO_COLUMN) and format not in ("table", "webdataset", "coco"):
         raise ValueError(f"truth_column is for tables, WebDataset tars and COCO annotations, the format is {format}")
@@ -131,32 +133,33 @@ def read(
 
 
 def detect(source: str) -> str:
-    """The format of `source` (a path or URL): a key of READERS. Raises FileNotFoundError without such a file or folder,
-    ValueError, with what was expected, for any other.
+    """Recognise the format of `source` (a path or URL): a key of READERS, such as "coco".
+
+    Raises FileNotFoundError without such a file or folder, ValueError, with what was expected, for an unknown format.
     """
     with naming(source):
         pattern = is_pattern(source)
         if pattern:
             source = matching(source)[0]
-        format = _of_folder(source) if is_folder(source) else _of_file(source)
+        format = _format_of_folder(source) if is_folder(source) else _format_of_file(source)
         if pattern and format not in ("table", "webdataset"):
             raise ValueError(f"{source}: a pattern must be of tables or of WebDataset tars, this file is of {format}")
         return format
 
 
-def _of_folder(source: str) -> str:
+def _format_of_folder(source: str) -> str:
     """The format of a folder, by the names of its files. Raises ValueError if they tell none."""
     present = names(source)
     if any(formats.VSEPP.fullmatch(name) for name in present):
         return "vsepp"
     if formats.multi30k_captions(source):
         return "multi30k"
-    if format := _of_names(present):
+    if format := _format_of_names(present):
         return format
     if formats.is_folder_of_images(source):
         return "folder"
     below = files.names_below(source)  # asked for late, as a store may have very many
-    if format := _of_names(below):
+    if format := _format_of_names(below):
         return format
     holds = ", ".join(below[:5]) + (", …" if len(below) > 5 else "") if below else "no files"
     raise ValueError(
@@ -165,17 +168,18 @@ def _of_folder(source: str) -> str:
     )
 
 
-def _of_names(listed: Sequence[str]) -> str:
-    """The format of a folder with files of these names: that of archives or tables, or ""."""
+def _format_of_names(listed: Sequence[str]) -> str:
+    """The format of a folder with files of these names: "webdataset" for tar archives, "table" for tables, else ""."""
     archives = {name.partition(".")[0] for name in listed if webdataset.FILES.fullmatch(name)}
-    with_table = {name.partition(".")[0] for name in listed if name.endswith(".parquet")}
-    # img2dataset writes a table beside each archive, with the same captions and without opening the archive.
-    if archives - with_table:
+    tables = {name.partition(".")[0] for name in listed if name.endswith(".parquet")}
+    # img2dataset writes a table beside each archive, 00012.tar and 00012.parquet: it has the same captions, and reading
+    # it does not take opening the archive. So archives are only read if one of them has no table.
+    if archives - tables:
         return "webdataset"
     return "table" if any(map(table.FILES.fullmatch, listed)) else ""
 
 
-def _of_file(source: str) -> str:
+def _format_of_file(source: str) -> str:
     """The format of a file, by its name and first bytes. Raises ValueError that says what it looks like."""
     name = name_of(source)
     if formats.VSEPP.fullmatch(name):
@@ -200,7 +204,7 @@ def _of_file(source: str) -> str:
         raise ValueError(f"{source}: has no captions, only {start.decode().strip()}; it must be {EXPECTED}")
     # From here on by the content, the most certain form first: any file may be lines of text, so that comes last.
     if start.startswith(b"{"):
-        return "table" if table.kind_of(source) == "jsonl" else _of_json(source)
+        return "table" if table.kind_of(source) == "jsonl" else _format_of_json(source)
     if _TOKEN_LINE.match(start):
         return "flickr"
     if table.FILES.fullmatch(name) or table.kind_of(source) != "delimited" or table.has_header(start):
@@ -225,9 +229,10 @@ def _of_file(source: str) -> str:
     return "lines"
 
 
-def _of_json(source: str) -> str:
-    """Whether a JSON object is of COCO or Karpathy, by the first image or annotation, or else holds a table; it is read
-    no further.
+def _format_of_json(source: str) -> str:
+    """The format of a file that holds a JSON object: "coco", "karpathy" or "table".
+
+    The first image or annotation decides; the file is read no further.
     """
     # The images may stand before or behind the annotations, and be many: only what decides is looked at.
     members: set[str] = set()  # of the first annotation

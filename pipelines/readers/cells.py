@@ -26,7 +26,7 @@ def items_of(cell: Cell) -> list[Cell]:
     """
     if isinstance(cell, list | tuple):
         return list(cell)
-    items = _written_list(cell) if isinstance(cell, str) else None
+    items = _parse_written_list(cell) if isinstance(cell, str) else None
     return [cell] if items is None else items
 
 
@@ -44,15 +44,16 @@ def captions_in(cell: Cell) -> list[Cell]:
             items = [_LIST_MARK.sub("", line) for line in lines]
     if items and all(isinstance(item, Mapping) for item in items):
         if all(_speaker(item) for item in items):
-            items = _answers(items)
+            items = _answers_of_model(items)
         else:
             items = [text_of(item) or item for item in items]
     return items or [[]]  # an empty list as the one caption: `clean` refuses it, and the row is counted
 
 
 def is_missing(cell: Cell) -> bool:
-    """Whether a cell is empty; NaN, which pandas writes for that, differs from itself."""
-    return cell is None or cell != cell or (isinstance(cell, str) and not cell.strip())
+    """Whether a cell is empty: null, a text of spaces, or NaN, which pandas writes for null."""
+    is_nan = cell != cell  # only NaN differs from itself
+    return cell is None or is_nan or (isinstance(cell, str) and not cell.strip())
 
 
 def text_of(item: Mapping[str, Cell]) -> Cell:
@@ -73,7 +74,7 @@ def _speaker(turn: Mapping[str, Cell]) -> str:
     return name if isinstance(name, str) else ""
 
 
-def _answers(turns: Sequence[Mapping[str, Cell]]) -> list[Cell]:
+def _answers_of_model(turns: Sequence[Mapping[str, Cell]]) -> list[Cell]:
     """What a model says in a conversation; of content in several parts, the texts."""
     answers: list[Cell] = []
     for turn in turns:
@@ -85,7 +86,7 @@ def _answers(turns: Sequence[Mapping[str, Cell]]) -> list[Cell]:
     return answers
 
 
-def _written_list(text: str) -> list[Cell] | None:
+def _parse_written_list(text: str) -> list[Cell] | None:
     """The list that a text consists of, an object as a list of one, or None if it is something else."""
     # Nearly every caption leaves here: a bracket may stand behind spaces, but not behind 80 of them.
     if "[" not in text[:80] and "{" not in text[:80] or len(text) > MAX_LISTED:

@@ -103,13 +103,14 @@ class _JsonObject:
         rows = self.rows_of_members(members) if members else None
         if rows is not None:
             return rows
-        inner = [name for name, member in members.items() if member.kind == OBJECT]
-        if depth == 1 or len(inner) > MOST_INSIDE:
+        inner_objects = [name for name, member in members.items() if member.kind == OBJECT]
+        if depth == 1 or len(inner_objects) > MOST_INSIDE:
             return None
-        below = [replace(self, prefix=self.path_to(name)).rows(depth - 1) for name in inner]
-        with_rows = [rows for rows in below if rows is not None]
+        rows_of_each = [replace(self, prefix=self.path_to(name)).rows(depth - 1) for name in inner_objects]
+        with_rows = [rows for rows in rows_of_each if rows is not None]
         if with_rows:
             return with_rows[0] if len(with_rows) == 1 else None  # of several, which is meant cannot be known
+        # A flat object of texts and numbers, {"image": …, "caption": …}, is a single record.
         kinds = {member.kind for member in members.values()}
         return self.whole() if not self.prefix and kinds <= {TEXT, OTHER} else None
 
@@ -120,6 +121,7 @@ class _JsonObject:
         names = list(members)
         kinds = {member.kind for member in members.values()}
         lists = [name for name in names if members[name].kind == OBJECTS]
+        # Whether the objects in all lists have the same columns, and whether all lists are named as splits are.
         are_alike = len({tuple(sorted(members[name].names)) for name in lists}) == 1
         are_splits = _SPLITS.issuperset(lists)
 
@@ -141,7 +143,10 @@ class _JsonObject:
         return None
 
     def rows_of_objects(self, names: Sequence[str]) -> Iterator[KeyedRecord] | None:
-        """The records of an object of objects: its members are the columns, or the records."""
+        """The records of an object of objects: its members are the columns, or the records; None if neither.
+
+        Columns: {"image": {"0": "1.jpg"}, "caption": {"0": "A dog."}}. Records: {"1.jpg": {"caption": "A dog."}}.
+        """
         if self.is_row(dict.fromkeys(names, "")):
             return self.by_column()
         # As the first is, so are the others: reading all of them to decide would take as long as reading the records.

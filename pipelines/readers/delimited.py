@@ -53,8 +53,12 @@ class DelimitedRecord(NamedTuple):
 
 
 @lru_cache(maxsize=8)
-def _field(delimiter: str) -> re.Pattern[str]:
-    """One field: quoted with doubled quotes inside, or with backslashes before them, or without quotes around it."""
+def _field_pattern(delimiter: str) -> re.Pattern[str]:
+    """The pattern of one field, which may be written in three ways; each has a group of that name.
+
+    quoted: in quotes, with doubled quotes inside; escaped: in quotes, with backslashes before those inside; bare:
+    without quotes around it.
+    """
     ends = rf"[ ]*(?={re.escape(delimiter)}|\Z)"
     # A field that begins with a quote is never bare: if its quotes are not as CSV has them, the pattern does not match.
     return re.compile(
@@ -65,15 +69,21 @@ def _field(delimiter: str) -> re.Pattern[str]:
 
 
 @lru_cache(maxsize=8)
-def _with_strays(delimiter: str) -> re.Pattern[str]:
-    """A field of one line that begins with a quote, up to the first quote that ends it, and up to the delimiter."""
+def _stray_quotes_pattern(delimiter: str) -> re.Pattern[str]:
+    """The pattern of a field of one line that begins with a quote and has others inside, which nobody has doubled.
+
+    Groups: `inner` is what stands up to the first quote before a delimiter (at `end`), `all` what stands up to the next
+    delimiter, whether quotes are there or not.
+    """
     mark = re.escape(delimiter)
     return re.compile(rf"""(?=[ ]*"(?P<inner>[^\n]{{0,{MAX_STRAY}}}?)"[ ]*(?P<end>{mark}|\Z))?(?P<all>[^{mark}]*)""")
 
 
 def cut(record: str, delimiter: str) -> Fields:
-    """The fields of one record. In TSV, quotes belong to a field unless they are around the whole of it, since most
-    published caption files have stray ones.
+    """Cut one record into its fields.
+
+    In TSV, quotes belong to a field unless they are around the whole of it, since most published caption files have
+    stray ones.
     """
     if '"' not in record:
         values = record.split(delimiter)
@@ -83,8 +93,8 @@ def cut(record: str, delimiter: str) -> Fields:
     problem = ""
     start = 0
     while True:
-        match = _field(delimiter).match(record, start)
-        field = _well_written(match) if match is not None else _with_stray_quotes(record, start, delimiter)
+        match = _field_pattern(delimiter).match(record, start)
+        field = _read_well_written(match) if match is not None else _read_with_stray_quotes(record, start, delimiter)
         problem = field.problem or problem
         if field.problem and delimiter != "\t":  # in TSV the rest can be cut all the same: captions have no tabs
             return Fields(values, bare, problem)
@@ -95,8 +105,8 @@ def cut(record: str, delimiter: str) -> Fields:
         start = field.end + 1
 
 
-def _well_written(match: re.Match[str]) -> CutField:
-    """The field that `_field` has found, without its quotes and with those inside it as they are meant."""
+def _read_well_written(match: re.Match[str]) -> CutField:
+    """The field that `_field_pattern` has found, without its quotes and with those inside it as they are meant."""
     if match["bare"] is not None:
         return CutField(match["bare"], bare=True, end=match.end())
     if match["quoted"] is not None:
@@ -104,9 +114,9 @@ def _well_written(match: re.Match[str]) -> CutField:
     return CutField(match["escaped"].replace('\\"', '"'), bare=False, end=match.end())
 
 
-def _with_stray_quotes(record: str, start: int, delimiter: str) -> CutField:
+def _read_with_stray_quotes(record: str, start: int, delimiter: str) -> CutField:
     """A field that begins with a quote and has others where CSV allows none."""
-    stray = _with_strays(delimiter).match(record, start)
+    stray = _stray_quotes_pattern(delimiter).match(record, start)
     assert stray is not None  # the pattern also matches nothing
     whole = CutField(stray["all"], bare=True, end=stray.end())
     is_open = _OPEN.match(record, start) is not None
@@ -156,8 +166,10 @@ class _Lines:
 
 
 def rows(lines: Iterable[str], delimiter: str, width: int) -> Iterator[DelimitedRecord]:
-    """The records in lines without line ends. A field that is quoted may have several lines; where its quote is never
-    closed, the first line alone is a bad record, and the next ones are read.
+    """Join and cut lines into records.
+
+    A field that is quoted may have several lines; where its quote is never closed, the first line alone is a bad
+    record, and the next ones are read.
 
     Args:
         lines: all lines of the file.
@@ -179,7 +191,7 @@ def rows(lines: Iterable[str], delimiter: str, width: int) -> Iterator[Delimited
         fields = cut(record, delimiter)
         further_lines = 0
         if fields.problem == OPEN:
-            further = _until_closed(record, source.following(), delimiter, width, example)
+            further = _lines_until_closed(record, source.following(), delimiter, width, example)
             further_lines = len(further)
             for _ in further:
                 source.take()
@@ -191,14 +203,14 @@ def rows(lines: Iterable[str], delimiter: str, width: int) -> Iterator[Delimited
         if fields.problem:
             yield DelimitedRecord(number, [], f"a record must be CSV: {fields.problem}", record)
         elif any(value.strip() for value in fields.values):
-            values = _fitted(fields, delimiter, width)
+            values = _fit_to_width(fields, delimiter, width)
             wrong = "" if len(values) == width else f"a record must have {width} fields, has {len(values)}"
             example = example if wrong else values
             yield DelimitedRecord(number, values, wrong, record)
         number += 1 + further_lines
 
 
-def _until_closed(
+def _lines_until_closed(
     record: str, following: Iterator[str], delimiter: str, width: int, example: Sequence[str]
 ) -> list[str]:
     """The lines in which a record goes on whose last field is not closed; none if its quote is never closed.
@@ -247,9 +259,11 @@ def _is_record(line: str, delimiter: str, width: int, example: Sequence[str]) ->
     return False
 
 
-def _fitted(fields: Fields, delimiter: str, width: int) -> list[str]:
-    """The fields, without empty ones at the end, or joined again where a sentence was cut (`A dog, running`): a field
-    after a comma and a space. As they are if that does not give `width` fields.
+def _fit_to_width(fields: Fields, delimiter: str, width: int) -> list[str]:
+    """Repair the fields of a record that has more than `width` of them, as far as that can be done in one way only.
+
+    Empty ones at the end are left out. Where a sentence without quotes was cut at its commas (`A dog, running`), which
+    the space behind shows, its parts are joined again. Returns the fields as they are if neither gives `width` fields.
     """
     values = fields.values
     if len(values) <= width:

@@ -81,8 +81,10 @@ class StoredPath(NamedTuple):
 
 
 def filesystem(url: str) -> StoredPath:
-    """The fsspec file system of `url` and the path in it. Raises ValueError when its protocol cannot be used, or if it
-    is a pipe, which could not be read twice, nor at all while nobody writes.
+    """The fsspec file system of `url`, and the path in it.
+
+    Raises ValueError when its protocol cannot be used, or if it is a pipe: a pipe cannot be read twice, nor at all
+    while nobody writes into it.
     """
     # Of a chain, zip://a.csv::/data/b.zip, the last link is what is stored; the others are inside it.
     place = url.rpartition("::")[2].removeprefix("file://").removeprefix("local://")
@@ -109,6 +111,7 @@ def _is_pipe(path: str) -> bool:
 
 
 def _is_terminal(path: str) -> bool:
+    """Whether a device is a terminal. It is opened so that it neither blocks nor becomes ours (O_NOCTTY)."""
     try:
         device = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
     except OSError:
@@ -138,8 +141,9 @@ def names(folder: str) -> list[str]:
 
 
 def names_below(folder: str) -> list[str]:
-    """The sorted names of the files in a folder and in all folders below it, relative to it: `data/train/a.csv`; none
-    that are hidden.
+    """The names of the files in a folder and all folders below, relative to it and sorted: `data/train/a.csv`.
+
+    Hidden ones are left out.
     """
     fs, path = filesystem(folder)
     start = path.rstrip("/") + "/" if path.rstrip("/") else ""
@@ -183,8 +187,10 @@ def matching(pattern: str) -> list[str]:
 
 
 def files_named(named: re.Pattern[str], source: str) -> list[str]:
-    """The files that a pattern matches, or those of a folder (without any, of those below it) with such names, or the
-    source itself, which is a file.
+    """The files of a source, which is a pattern, a folder or a file.
+
+    Those that the pattern matches; those in the folder with names like `named` or, if it has none, in folders below;
+    or the file itself, whatever its name.
     """
     if is_pattern(source):
         return matching(source)
@@ -209,7 +215,7 @@ def expand_braces(pattern: str) -> list[str]:
     else:
         inside = braces["names"].split(",")
     before = pattern[: braces.start()]
-    after = expand_braces(pattern[braces.end() :])
+    after = expand_braces(pattern[braces.end() :])  # which may have further braces
     return [f"{before}{name}{rest}" for name in inside for rest in after]
 
 
@@ -320,9 +326,10 @@ class TextForm(NamedTuple):
     newline: str
 
 
-def _form_of(file: IO[bytes]) -> TextForm:
-    """How a text file is written that is to be read from the start: in UTF-8, or UTF-16 if a byte order mark says so,
-    and with which line ends.
+def _text_form_of(file: IO[bytes]) -> TextForm:
+    """The encoding and line ends of a text file: UTF-8, or UTF-16 if a byte order mark says so.
+
+    file: at its start, where it is left.
     """
     if not file.seekable():  # some streams of archives: what was read could not be read again
         return TextForm("utf-8", "\n")
@@ -337,11 +344,13 @@ def _newline(start: bytes) -> str:
 
 
 def lines(url: str, expected: str) -> Iterator[str]:
-    """The lines of a file in UTF-8, or UTF-16 with a byte order mark, without that mark and line ends; bytes that are
-    not UTF-8 are surrogates.
+    """The lines of a text file, without line ends and byte order mark.
+
+    It is in UTF-8, or in UTF-16 with a byte order mark. Bytes that are not UTF-8 become lone surrogates, so that a
+    record with some can be rejected later, and the others be read.
     """
     with open_bytes(url, expected, UnicodeError) as file:
-        form = _form_of(file)
+        form = _text_form_of(file)
         with io.TextIOWrapper(file, form.encoding, errors="surrogateescape", newline=form.newline) as text:
             for number, line in enumerate(text):
                 if number == 0:
@@ -357,29 +366,32 @@ class _JsonBytes:
 
     def __init__(self, file: IO[bytes]) -> None:
         """Read from a file, whose encoding its first bytes tell."""
-        encoding = _form_of(file).encoding
+        encoding = _text_form_of(file).encoding
         if encoding == "utf-8":
             encoding = "utf-8-sig"  # which leaves out a byte order mark, as utf-16 does
-        self._text = io.TextIOWrapper(file, encoding, errors="replace", newline="")
+        self._read_text_table = io.TextIOWrapper(file, encoding, errors="replace", newline="")
         self._held = ""  # the end of what was read, if it may go on
         self._in_string = False  # whether what was given so far ends within a string
         self._open = 0  # characters of the string or number that has not ended yet
 
     def read(self, size: int = -1) -> bytes:
-        """About `size` characters, none at the end alone."""
-        while True:
-            read = self._text.read(size)
-            text = self._held + read
-            complete = _complete(text) if read else len(text)
-            self._held = text[complete:]
-            if complete or not read:
-                return self._follow(text[:complete]).encode()
+        """The next piece of the file, of about `size` characters; b"" only at its end.
 
-    def _follow(self, text: str) -> str:
-        """The next piece of text, made JSON."""
+        What might go on in the next piece, such as half of `NaN`, is held back until that is read.
+        """
+        while True:
+            new = self._read_text_table.read(size)
+            text = self._held + new
+            complete = _complete_length(text) if new else len(text)
+            self._held = text[complete:]
+            if complete or not new:
+                return self._take_note_and_mend(text[:complete]).encode()
+
+    def _take_note_and_mend(self, text: str) -> str:
+        """Take note where strings begin and end in the next piece of text; return it with null for NaN and Infinity."""
         plain = text.replace("\\\\", "").replace('\\"', "")  # its quotes begin or end strings, all of them
         if "NaN" in text or "Infinity" in text:
-            text = _with_null_for_no_number(text, self._in_string)
+            text = _replace_non_numbers(text, self._in_string)
         if plain.count('"') % 2 == 1:
             self._in_string = not self._in_string
 
@@ -392,9 +404,10 @@ class _JsonBytes:
         return text
 
 
-def _complete(text: str) -> int:
-    """How many characters of a piece of JSON can be understood without the next piece: not a backslash at the end, nor
-    the beginning of a word that may be NaN or Infinity.
+def _complete_length(text: str) -> int:
+    """How many characters of a piece of JSON can be understood without the next piece.
+
+    A backslash at the end cannot, nor the beginning of a word that may be NaN or Infinity.
     """
     backslashes = len(text) - len(text.rstrip("\\"))
     if backslashes % 2 == 1:  # else each is escaped by the one before
@@ -403,7 +416,7 @@ def _complete(text: str) -> int:
     return begun.start() if begun else len(text)
 
 
-def _with_null_for_no_number(text: str, in_string: bool) -> str:
+def _replace_non_numbers(text: str, in_string: bool) -> str:
     """A piece of JSON with null for NaN and Infinity, but not inside strings; in_string: whether it begins in one."""
     quote = '"' if in_string else ""  # so that every string has a begin in what is searched
     replaced = _NO_NUMBER.sub(lambda match: "null" if match["value"] else match[0], quote + text)

@@ -54,10 +54,10 @@ def coco(source: str, url: str, options: ReadOptions) -> Records:
     image_id, as whose they are is not known; if no image has it, where images are listed; and if VizWiz-Captions
     (Gurari et al. 2020) calls them `is_rejected` or `is_precanned`, see `only_true`.
     """
-    yield from only_true(chain.from_iterable(map(captions_of, _annotations(url, options))), options, url)
+    yield from only_true(chain.from_iterable(map(captions_of, _records_of_annotations(url, options))), options, url)
 
 
-def _annotations(url: str, options: ReadOptions) -> Records:
+def _records_of_annotations(url: str, options: ReadOptions) -> Records:
     """A record for each annotation of COCO JSON."""
     name = name_of(url)
     split = split_in(url)
@@ -101,6 +101,7 @@ class CocoImages(NamedTuple):
 
 
 def _images_of_coco(url: str) -> CocoImages:
+    """The images that a COCO file lists, by id."""
     images = CocoImages({}, {})
     for image in json_items(url, "images.item", COCO):
         if isinstance(image, dict) and isinstance(image.get("id"), int | str):
@@ -168,7 +169,7 @@ def plain_lines(source: str, url: str, options: ReadOptions) -> Records:
     texts = ((line, text) for line, text in texts if text.strip())
     # The file is read once, as it may be large: what was looked at is kept and comes first again.
     first = list(islice(texts, LOOKED_AT))
-    before = _before_captions([text for _, text in first])
+    before = _pattern_before_captions([text for _, text in first])
     for line, text in chain(first, texts):
         image: str | None = str(line)
         if before is not None:
@@ -185,11 +186,14 @@ def plain_lines(source: str, url: str, options: ReadOptions) -> Records:
 def has_ids(start: bytes) -> bool:
     """Whether the lines at the start of a file begin with ids, and captions follow after spaces."""
     texts = [text for text in start.decode("utf-8", "replace").splitlines() if text.strip()]
-    return _before_captions(texts[:-1] if len(texts) > LOOKED_AT else texts) is _LEADING_ID
+    return _pattern_before_captions(texts[:-1] if len(texts) > LOOKED_AT else texts) is _LEADING_ID
 
 
-def _before_captions(texts: Sequence[str]) -> re.Pattern[str] | None:
-    """What stands before the caption in each of these lines: an id, or the number of the line; None if nothing does."""
+def _pattern_before_captions(texts: Sequence[str]) -> re.Pattern[str] | None:
+    """The pattern of what stands before the caption in each of these lines: an id, or a number that counts lines.
+
+    None if nothing stands there. Lines count if their numbers follow each other: 1. A dog, 2. A cat.
+    """
     if len(texts) < 2:
         return None
     with_id = sum(1 for text in texts if _LEADING_ID.match(text))
@@ -210,7 +214,7 @@ class ImagesWithTexts(NamedTuple):
     images: dict[str, str]
 
 
-def _below(source: str) -> ImagesWithTexts:
+def _images_with_texts(source: str) -> ImagesWithTexts:
     """The text files below a folder that hold captions, and its images by the names that a text file can have."""
     below = names_below(source)
     # A text belongs to the image of its own folder or, as in `images/1.jpg` and `texts/1.txt`, to the first one of its
@@ -228,7 +232,7 @@ def _below(source: str) -> ImagesWithTexts:
 
 def is_folder_of_images(source: str) -> bool:
     """Whether a folder has images with a text file of the same name each, or folders of such text files alone."""
-    texts, images = _below(source)
+    texts, images = _images_with_texts(source)
     stems = [name.rpartition(".")[0].rpartition("/")[2] for name in texts]
     if images:
         return any(stem in images for stem in stems)
@@ -237,7 +241,7 @@ def is_folder_of_images(source: str) -> bool:
 
 def folder_files(source: str, options: ReadOptions) -> list[str]:
     """The caption files of a folder of images with captions."""
-    return [join(source, name) for name in _below(source).texts]
+    return [join(source, name) for name in _images_with_texts(source).texts]
 
 
 def folder(source: str, url: str, options: ReadOptions) -> Records:
@@ -245,7 +249,7 @@ def folder(source: str, url: str, options: ReadOptions) -> Records:
     `10_dog/a.txt`, as kohya's trainers and CUB-200 (Reed et al. 2016, "Learning Deep Representations of Fine-Grained
     Visual Descriptions") have them. Each line is a caption, see `captions_in_lines`.
     """
-    texts, images = _below(source)
+    texts, images = _images_with_texts(source)
     for name in texts:
         stem = name.rpartition(".")[0]
         image = images.get(stem) or images.get(stem.rpartition("/")[2])
@@ -280,8 +284,10 @@ def vsepp_files(source: str, options: ReadOptions) -> list[str]:
     """The files of VSE++'s layout that are read: for each split, its captions, its image list if there is one, and its
     captions in other languages.
     """
-    splits = _vsepp_splits(source, options).values()
-    return [url for split in splits for url in (split.captions, split.images, *split.others.values()) if url]
+    urls: list[str] = []
+    for split in _files_of_vsepp_splits(source, options).values():
+        urls += [split.captions, split.images, *split.others.values()]
+    return [url for url in urls if url]  # "" stands for a missing image list
 
 
 def vsepp(source: str, url: str, options: ReadOptions) -> Records:
@@ -295,17 +301,19 @@ def vsepp(source: str, url: str, options: ReadOptions) -> Records:
 
     Raises ValueError unless there are five lines an image, FileNotFoundError for `all` without such a file.
     """
-    for split, files in _vsepp_splits(source, options).items():
-        yield from _vsepp_split(split, files, options)
+    for split, files in _files_of_vsepp_splits(source, options).items():
+        yield from _records_of_vsepp_split(split, files, options)
 
 
-def _vsepp_split(split: str, files: VseppSplit, options: ReadOptions) -> Records:
+def _records_of_vsepp_split(split: str, files: VseppSplit, options: ReadOptions) -> Records:
     """The captions of a split, image by image: those of `files.captions`, then those in other languages."""
     captions = files.captions
-    others: dict[str, dict[str, list[Record]]] = {}  # by language and image; what is used is taken out
+    # others["de"]["1.jpg"]: the captions of an image in another language. What is used is taken out, so that in the end
+    # the captions of images that the split does not have are left.
+    others: dict[str, dict[str, list[Record]]] = {}
     for language, file in files.others.items():
         others[language] = {}
-        for record in _named_captions(file, split, language):
+        for record in _records_with_image_names(file, split, language):
             if isinstance(record, Rejected):
                 yield record
             else:
@@ -344,7 +352,7 @@ def _vsepp_split(split: str, files: VseppSplit, options: ReadOptions) -> Records
             yield reject(record, "no_image", f"image must be one of the split {split}, was: {record.image}")
 
 
-def _named_captions(url: str, split: str, language: str) -> Records:
+def _records_with_image_names(url: str, split: str, language: str) -> Records:
     """A record for each line of a file of `image⇥caption`."""
     for line, text in enumerate(lines(url, "lines of an image's name, a tab and a caption"), 1):
         image, tab, caption = text.partition("\t")
@@ -354,7 +362,7 @@ def _named_captions(url: str, split: str, language: str) -> Records:
             yield Rejected(name_of(url), line, "not_a_record", "must be an image, a tab and a caption", excerpt(text))
 
 
-def _vsepp_splits(source: str, options: ReadOptions) -> dict[str, VseppSplit]:
+def _files_of_vsepp_splits(source: str, options: ReadOptions) -> dict[str, VseppSplit]:
     """The files of each split, in reading order."""
     if is_folder(source):
         folder = source
@@ -393,7 +401,7 @@ class CaptionFile(NamedTuple):
 
 def multi30k_files(source: str, options: ReadOptions) -> list[str]:
     """The files of a Multi30K folder that are read: for each split, its image list, then its caption files."""
-    splits = _multi30k_splits(source, options).values()
+    splits = _files_of_multi30k_splits(source, options).values()
     return [url for captions in splits for url in (captions[0].images, *(file.url for file in captions))]
 
 
@@ -404,7 +412,7 @@ def multi30k(source: str, url: str, options: ReadOptions) -> Records:
     `image_splits` beside it. Captions of the options' language, or `all`, image by image, by language and file. Raises
     ValueError for files with more or fewer lines, FileNotFoundError when language or image list are lacking.
     """
-    for split, captions in _multi30k_splits(source, options).items():
+    for split, captions in _files_of_multi30k_splits(source, options).items():
         # All files of a split are read side by side, line i of each, so that an image's captions stand together.
         listed = lines(captions[0].images, "a list of image names")
         texts_of_files = (lines(file.url, "Multi30K captions, one per line") for file in captions)
@@ -439,7 +447,7 @@ def multi30k_captions(folder: str) -> list[CaptionFile]:
     return sorted(captions, key=lambda file: (split_order(file.split), *file))
 
 
-def _multi30k_splits(source: str, options: ReadOptions) -> dict[str, list[CaptionFile]]:
+def _files_of_multi30k_splits(source: str, options: ReadOptions) -> dict[str, list[CaptionFile]]:
     """The caption files in the chosen languages by split, in reading order."""
     if not is_folder(source):
         raise ValueError(f"{source}: a Multi30K source must be the folder of its files, was a file")

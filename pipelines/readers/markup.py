@@ -47,8 +47,9 @@ def without_markup(text: str) -> str:
 
 
 def _without_one_layer(text: str) -> str:
+    """A caption without marks, where each sign of HTML is unescaped once: `&amp;lt;b&amp;gt;` -> `&lt;b&gt;`."""
     if _BYTES.fullmatch(text):
-        text = _decoded(text)
+        text = _decode_printed_bytes(text)
     # Entities first: `&lt;b&gt;` is a tag that was escaped.
     text = _ENTITY.sub(lambda entity: html.unescape(entity.group()), text)
     if "<" in text:
@@ -63,7 +64,7 @@ def mark_in(text: str) -> str:
     return mark.group() if mark else ""
 
 
-def _decoded(written: str) -> str:
+def _decode_printed_bytes(written: str) -> str:
     """The text in bytes as Python prints them; as it is if they are not UTF-8."""
     try:
         return ast.literal_eval(written).decode()

@@ -145,13 +145,13 @@ def pair_files(source: str) -> list[str]:
         _stem_and_suffix(source)
         return [source]
     for names_in in (files.names, files.names_below):
-        names = [name for name in names_in(source) if _FILE.fullmatch(files.name_of(name)) and _is_of_set(name)]
+        names = [name for name in names_in(source) if _FILE.fullmatch(files.name_of(name)) and _may_hold_records(name)]
         if names:
             return [files.join(source, name) for name in names]
     raise ValueError(f"{source}: must be {EXPECTED}, or a folder of such files")
 
 
-def _is_of_set(name: str) -> bool:
+def _may_hold_records(name: str) -> bool:
     """Whether a file in a folder may hold records: it neither describes the set nor is hidden, as caches are."""
     *folders, file = name.split("/")
     return file not in BESIDE and not any(part.startswith((".", "_")) for part in (*folders, file))
@@ -166,17 +166,17 @@ def published_files(source: Path, splits: Sequence[str] = ()) -> list[Path]:
     if source.is_file():
         data = [source]
     else:
-        names = {path: path.relative_to(source).as_posix() for path in sorted(source.rglob("*"))}
-        data = [
-            path
-            for path, name in names.items()
-            if path.suffix in SUFFIXES and _is_of_set(name) and not name.startswith("images/") and path.is_file()
-        ]
-    return [path for path in data if not splits or not _names_of_split(path, source).isdisjoint(splits)]
+        data = []
+        for path in sorted(source.rglob("*")):
+            name = path.relative_to(source).as_posix()
+            is_picture = name.startswith("images/")
+            if path.suffix in SUFFIXES and _may_hold_records(name) and not is_picture and path.is_file():
+                data.append(path)
+    return [path for path in data if not splits or _names_of_split(path, source) & {*splits}]
 
 
 def _names_of_split(file: Path, source: Path) -> set[str]:
-    """The names that may be the split of a file."""
+    """The names that may be the split of a file: {"val-1", "val"} for val-1.json."""
     folders = file.relative_to(source).parts[:-1] if file != source else ()
     before_dash = file.stem.split("-")[0]
     return {*folders, file.stem, before_dash, file.stem.removeprefix("captions_")}
@@ -189,12 +189,12 @@ def read_published(file: Path) -> Iterator[Published]:
     caption that follow each other are one. Raises ValueError for a file that cannot be read, or has a bad record.
     """
     try:
-        first = next((row for _, row in _rows(str(file)) if isinstance(row, Mapping)), None)
+        first = next((row for _, row in _read_rows(str(file)) if isinstance(row, Mapping)), None)
         if first is not None and CHOSEN in first:
-            yield from map(_multiple_choice, _rows_of_published(file))
+            yield from map(_to_multiple_choice, _rows_of_published(file))
         elif first is not None and first.keys() >= WINOGROUND:
-            yield from map(_two_images, _rows_of_published(file))
-        elif first is None or not _columns_of(first, {}, str(file)).fault:
+            yield from map(_to_two_images, _rows_of_published(file))
+        elif first is None or not _columns_by_role(first, {}, str(file)).fault:
             yield from _captions_of_published(file)
     except (ValueError, KeyError, TypeError, IndexError, OSError) as error:
         raise ValueError(f"{file}: must be a published set ({PUBLISHED}), cannot be read: {error!r:.120}") from error
@@ -202,7 +202,7 @@ def read_published(file: Path) -> Iterator[Published]:
 
 def _rows_of_published(file: Path) -> Iterator[dict[str, str]]:
     """The rows of a file, whose cells are texts."""
-    for _, row in _rows(str(file)):
+    for _, row in _read_rows(str(file)):
         if isinstance(row, Rejected):
             raise ValueError(f"record {row.line}: {row.detail}")
         if not isinstance(row, Mapping):
@@ -210,14 +210,16 @@ def _rows_of_published(file: Path) -> Iterator[dict[str, str]]:
         yield {name: "" if cell is None else str(cell) for name, cell in row.items()}
 
 
-def _multiple_choice(row: Mapping[str, str]) -> MultipleChoice:
+def _to_multiple_choice(row: Mapping[str, str]) -> MultipleChoice:
+    """The question in a row of NegBench, whose options are in the columns caption_0, caption_1, …"""
     options = [text for name, text in row.items() if name.startswith("caption_")]
     true = options.pop(int(row[CHOSEN]))
     template = row.get("correct_answer_template") or ALL
     return MultipleChoice(NamedImage.of_file(row["image_path"]), true, tuple(options), template)
 
 
-def _two_images(row: Mapping[str, str]) -> TwoImages:
+def _to_two_images(row: Mapping[str, str]) -> TwoImages:
+    """The two images and captions in a row of Winoground's form."""
     images = (NamedImage.of_file(row["image_0"]), NamedImage.of_file(row["image_1"]))
     return TwoImages(images, (row["caption_0"], row["caption_1"]), row.get("operator") or row.get("tag") or ALL)
 
@@ -268,7 +270,7 @@ def read_pairs(
     given = {role: (name,) if isinstance(name, str) else tuple(name) for role, name in (columns or {}).items()}
     truth_column = next(iter(given.pop("truth", ())), "")
     reader: _RecordReader | None = None
-    for line, (key, row) in enumerate(_rows(url, given, truth_column), 1):
+    for line, (key, row) in enumerate(_read_rows(url, given, truth_column), 1):
         if not isinstance(row, Mapping):
             detail = row.detail if isinstance(row, Rejected) else f"a record must be an object, was: {row!r:.80}"
             yield Rejected(name, line, "not_a_record", detail, "")
@@ -285,13 +287,15 @@ def read_pairs(
 
 
 class _Columns(NamedTuple):
-    """The columns of a row by role; fault: why no caption or no negative can be read from them, or ""."""
+    """The columns of a row by role, {"caption": ("caption",), "negative": ("foil",)}; fault: why no caption or no
+    negative can be read from them, or "".
+    """
 
     roles: Roles
     fault: str
 
 
-def _columns_of(row: Row, given: Roles, url: str) -> _Columns:
+def _columns_by_role(row: Row, given: Roles, url: str) -> _Columns:
     """The columns of a row by role: those given, and others by their usual names."""
     names_of_roles = {role: guess(usual, list(row)) for role, usual in ROLES.items()}
     roles = {role: (name,) for role, name in names_of_roles.items() if name is not None} | dict(given)
@@ -337,7 +341,7 @@ class _RecordReader:
         Raises:
             NoColumnError: the row lacks a column that is needed.
         """
-        columns = _columns_of(row, given, url)
+        columns = _columns_by_role(row, given, url)
         if columns.fault:
             raise NoColumnError(columns.fault)
         says_false: dict[str, bool] = {}
@@ -416,6 +420,8 @@ class _RecordReader:
 
 
 class _LabelledText(NamedTuple):
+    """A negative as a file has it, and what the file calls its kind; None if it says nothing."""
+
     text: object
     label: object
 
@@ -435,6 +441,8 @@ def _labelled_texts(cell: object) -> list[_LabelledText]:
 
 
 class _FileName(NamedTuple):
+    """The parts of a file's name: `foils` and `.json`."""
+
     stem: str
     suffix: str
 
@@ -456,7 +464,7 @@ class _KeyedRow(NamedTuple):
     row: object
 
 
-def _rows(url: str, given: Roles | None = None, truth_column: str = "") -> Iterator[_KeyedRow]:
+def _read_rows(url: str, given: Roles | None = None, truth_column: str = "") -> Iterator[_KeyedRow]:
     """Each record in a file, whatever its format. given: columns that the user names, maybe by numbers."""
     given = given or {}
     suffix = _stem_and_suffix(url).suffix
@@ -481,7 +489,7 @@ def _rows(url: str, given: Roles | None = None, truth_column: str = "") -> Itera
 
 def _has_columns(row: Row, given: Roles) -> bool:
     """Whether an object has the columns of a record."""
-    return not _columns_of(row, given, "").fault
+    return not _columns_by_role(row, given, "").fault
 
 
 def _with_file_names(rows: Iterable[tuple[str, object]], url: str) -> Iterator[_KeyedRow]:

@@ -102,10 +102,11 @@ def reject(record: Record, reason: str, detail: str) -> Rejected:
 
 def excerpt(value: object) -> str:
     """The first 200 characters of a value as text; empty for None. An undecodable byte ff becomes `\\xff`."""
-    return "" if value is None else _UNDECODED.sub(_escape, str(value)[:EXCERPT])
+    return "" if value is None else _UNDECODED.sub(_escape_surrogate, str(value)[:EXCERPT])
 
 
-def _escape(surrogate: re.Match[str]) -> str:
+def _escape_surrogate(surrogate: re.Match[str]) -> str:
+    r"""A lone surrogate as it is shown: a byte that is not UTF-8 as `\xff`, another one as `\ud800`."""
     code = ord(surrogate.group())
     # U+DC80 to U+DCFF is how Python's surrogateescape writes the bytes 80 to FF; others were in the file as such.
     return f"\\x{code - 0xDC00:02x}" if 0xDC80 <= code <= 0xDCFF else f"\\u{code:04x}"
@@ -134,15 +135,16 @@ def is_image_name(name: str) -> bool:
 
 
 def clean(record: Record) -> Record | Rejected:
-    """`record` with its id and normalised: single spaces, composed Unicode (NFC), no markup (see `without_markup`),
-    languages without region (`de-AT` -> `de`); case and punctuation stay. A Rejected, with the reason, if it cannot be
-    kept.
+    """Normalise a record and give it an id; a Rejected, with the reason, if it cannot be kept.
+
+    Its text then has single spaces, composed Unicode (NFC) and no markup (see `without_markup`); case and punctuation
+    stay. Its language has no region: `de-AT` -> `de`.
     """
     # Unpacked and made anew by position: `_replace` takes three times as long, and millions of records pass here.
     source, line, image, text, split, language, number, id, kept, _ = record
     try:
         text = _clean_text(text)
-        image = _clean_image(image) if type(image) is str else _image_of(image)
+        image = _clean_image(image) if type(image) is str else _name_from_number(image)
         split = "" if split is None else _clean_split(str(split))
         language = _clean_language(None if language is None else str(language))
         id = image_id(image) if id is None else _clean_id(id)
@@ -152,8 +154,9 @@ def clean(record: Record) -> Record | Rejected:
 
 
 def _clean_text(value: object) -> str:
-    """A caption without markup and with single spaces. Raises _BadRecord if it is no text, empty, too long or no word
-    is in it.
+    """A caption without markup and with single spaces.
+
+    Raises _BadRecord if it is no text, is empty or too long, or has no word in it.
     """
     # Nearly every English caption leaves here, in a seventh of the time that the rules below take.
     if type(value) is str and value.isascii() and value.isprintable() and 0 < len(value) <= MAX_TEXT:
@@ -162,10 +165,10 @@ def _clean_text(value: object) -> str:
     if not isinstance(value, str):
         was = "is missing" if value is None else f"was: {value!r:.80}"
         raise _BadRecord("no_text", f"caption must be text, {was}")
-    text = _normalised(value)
+    text = _normalise_text(value)
     plain = without_markup(text)
     if plain != text:  # what stood behind `&nbsp;` or a tag must meet the same rules
-        text = _normalised(plain)
+        text = _normalise_text(plain)
     if not text:
         raise _BadRecord("no_text", f"caption must not be empty, was: {value[:20]!r}")
     if _INVISIBLE.fullmatch(text):
@@ -180,14 +183,14 @@ def _clean_text(value: object) -> str:
     return text
 
 
-def _normalised(value: str) -> str:
+def _normalise_text(value: str) -> str:
     """A text with single spaces, in composed Unicode. Raises _BadRecord for characters that no caption has."""
     spaced = _SPACES.sub(" ", value)
     _check_characters("caption", spaced)
     return unicodedata.normalize("NFC", spaced).strip(" ")
 
 
-def _image_of(value: object) -> str:
+def _name_from_number(value: object) -> str:
     """The name of an image that is no text: the digits of a whole number. Raises _BadRecord for other values."""
     # True is an int for Python. A float may be an id that lost its digits: 1e15 and what else was near it.
     if value is None or isinstance(value, bool) or not isinstance(value, int):
@@ -216,7 +219,7 @@ def _clean_image(value: str) -> str:
 def _clean_id(value: object) -> str:
     """An id as part of a caption_id: a URL becomes a hash of it (16 hex digits), slashes become `_`."""
     # A URL's own colons and slashes would end the parts of `<source>:<image>:<n>`, and its query may be a secret.
-    id = value.strip() if isinstance(value, str) else _image_of(value)
+    id = value.strip() if isinstance(value, str) else _name_from_number(value)
     if _PLAIN_NAME.fullmatch(id):
         return id
     _check_characters("image id", id)
@@ -227,6 +230,7 @@ def _clean_id(value: object) -> str:
 
 @lru_cache(maxsize=1024)
 def _clean_split(value: str) -> str:
+    """The name of a split without spaces around it. Raises _BadRecord if it is too long or not printable."""
     split = value.strip()
     if not split.isprintable() or len(split) > 80:
         raise _BadRecord("not_a_record", f"split must be <= 80 printable characters, was: {excerpt(value)[:80]!r}")
@@ -248,7 +252,7 @@ def _check_characters(name: str, value: str) -> None:
     if value.isascii() and value.isprintable():
         return
     if bad := _UNDECODED.search(value):
-        raise _BadRecord("not_utf8", f"{name} must be UTF-8, has {_escape(bad)} at character {bad.start()}")
+        raise _BadRecord("not_utf8", f"{name} must be UTF-8, has {_escape_surrogate(bad)} at character {bad.start()}")
     lost = value.find("\ufffd")
     if lost >= 0:
         raise _BadRecord("not_utf8", f"{name} must be UTF-8, has U+FFFD, the mark of lost bytes, at character {lost}")

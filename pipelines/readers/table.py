@@ -240,8 +240,15 @@ class _Chooser:
 
 
 def _guess_inside(usual: Sequence[str], names: Sequence[str], options: ReadOptions) -> str | None:
-    """The one column inside another whose last part is the first of the `usual` names that any has; if there are
-    several, that of the options' language: `en.caption` beside `de.caption`. Or None.
+    """Guess a column inside another one, such as `regions.caption`, by the last part of its path; or None.
+
+    The first of the `usual` names that any column has counts. If several columns have it, the one of the options'
+    language is meant: `en.caption` beside `de.caption`.
+
+    Args:
+        usual: names, the most likely first.
+        names: all columns, with dots in the paths of those inside others.
+        options: with the language.
     """
     for wanted in usual:
         inner = [name for name in names if "." in name and plain_name(name.rpartition(".")[2]) == wanted]
@@ -283,14 +290,15 @@ def record_of(chosen: Columns, source: str, line: int, values: Sequence[Cell], l
         values: of the columns, see `Columns.values`.
         language: of rows that have no column of it.
     """
+    # In the order of `Columns.in_order`: five single values, then those of the captions, of truth, and what is kept.
     image, split, own_language, id, status, *others = values
-    truth_from = len(chosen.captions)
-    kept_from = truth_from + len(chosen.truth)
+    truth_start = len(chosen.captions)
+    kept_start = truth_start + len(chosen.truth)
     text: Cell = others[0]
-    if truth_from > 1:
-        texts = [cell for cell in others[:truth_from] if not is_missing(cell)]
+    if truth_start > 1:
+        texts = [cell for cell in others[:truth_start] if not is_missing(cell)]
         text = [caption for cell in texts for caption in captions_in(cell)]
-    truth = dict(zip(chosen.truth, others[truth_from:kept_from], strict=True)) if chosen.truth else None
+    truth = dict(zip(chosen.truth, others[truth_start:kept_start], strict=True)) if chosen.truth else None
     record = Record(
         source=source,
         line=line,
@@ -300,7 +308,7 @@ def record_of(chosen: Columns, source: str, line: int, values: Sequence[Cell], l
         language=own_language if chosen.language else language,
         number=None,
         id=id,
-        kept=tuple(others[kept_from:]),
+        kept=tuple(others[kept_start:]),
         truth=truth,
     )
     if id is None and chosen.id:
@@ -340,7 +348,7 @@ def records(source: str, url: str, options: ReadOptions) -> Iterator[Record | Re
     split = files.split_in(url)
     name = files.name_in(source, url)
     kind = kind_of(url)
-    rows = _parquet(url, name, options) if kind == "parquet" else _text(kind, url, name, options)
+    rows = _read_parquet(url, name, options) if kind == "parquet" else _read_text_table(kind, url, name, options)
 
     own_image = ""  # what the name of an image that has none begins with: rows of several files have equal numbers
     if source != url:
@@ -359,8 +367,9 @@ _NO_LIST = re.compile(r"[^\[{\n]*")  # as nearly every caption
 
 
 def captions_of(record: Record | Rejected) -> Iterator[Record | Rejected]:
-    """One record per caption if the record's text is a list of captions (see `captions_in`); any other as it is. Where
-    image, id, split, language or truth are lists of as many values, each caption has its own.
+    """One record per caption if the record's text is a list of captions (see `captions_in`); any other as it is.
+
+    Where image, id, split, language or truth are lists of as many values, each caption has its own.
     """
     if isinstance(record, Rejected):
         yield record
@@ -405,7 +414,7 @@ def kind_of(url: str) -> str:
     return "json" if re.match(rb"\[\s*[{\]]", start) else "delimited"
 
 
-def _text(kind: str, url: str, name: str, options: ReadOptions) -> Iterator[Record | Rejected]:
+def _read_text_table(kind: str, url: str, name: str, options: ReadOptions) -> Iterator[Record | Rejected]:
     """The records of a text file, whose columns are those of its first row.
 
     Args:
@@ -545,7 +554,8 @@ def has_header(start: bytes) -> bool:
     return is_header(names_in(header, delimiter_of(header, is_header)))
 
 
-def _parquet(url: str, name: str, options: ReadOptions) -> Iterator[Record | Rejected]:
+def _read_parquet(url: str, name: str, options: ReadOptions) -> Iterator[Record | Rejected]:
+    """The records of a Parquet file, which is called `name` in them."""
     with files.open_bytes(url, "a Parquet file", pa.ArrowException) as file:
         # Only the columns that are read, and of structs only the fields: a table may hold gigabytes of pictures.
         parquet = pq.ParquetFile(file)
@@ -595,11 +605,15 @@ def choose_columns(schema: pa.Schema, options: ReadOptions, where: str) -> Colum
         raise ValueError(
             f"{where}: the caption column {name} is binary, must be text: write it as such, e.g. cast({name} as string)"
         )
-    paths_in = {column.name: _path_in(column.type) for column in schema}
-    images = {column: path for column, path in paths_in.items() if path is not None}
-    names = [name for column in schema if column.name not in images for name in _names_inside(column)]
-    read = {column_of(name, schema.names) for name in names}
-    structs = [name for name in schema.names if name not in images and name not in read]
+    path_in_column = {column.name: _path_in(column.type) for column in schema}
+    images = {column: path for column, path in path_in_column.items() if path is not None}
+    # The columns with plain values, also those inside others; what has none inside is a struct that cannot be read.
+    names: list[str] = []
+    for column in schema:
+        if column.name not in images:
+            names += _names_inside(column)
+    readable = {column_of(name, schema.names) for name in names}
+    structs = [name for name in schema.names if name not in images and name not in readable]
     chosen = choose(names, options, where, images, dict.fromkeys(structs, "a struct without a field path or bytes"))
     check_single(chosen.among(schema.names), schema, where)
     return chosen
@@ -675,35 +689,36 @@ def rows_of(
     for batch in batches:
         # One column after the other, in the order of `Columns.in_order`: the image first. The captions are always
         # there, so the shortest of them ends the endless Nones of columns that are not.
-        images = _image_cells_of(batch, chosen) if chosen.image else repeat(None)
-        others = [_cells_of(batch, column) if column else repeat(None) for column in chosen.in_order[1:]]
+        images = _names_of_images(batch, chosen) if chosen.image else repeat(None)
+        others = [_values_of_column(batch, column) if column else repeat(None) for column in chosen.in_order[1:]]
         for line, values in enumerate(zip(images, *others, strict=False), rows_before + 1):
             yield record_of(chosen, name, line, values, language)
         rows_before += len(batch)
 
 
-def _cells_of(batch: pa.RecordBatch, name: str) -> list[Cell]:
+def _values_of_column(batch: pa.RecordBatch, name: str) -> list[Cell]:
     """The values of a column of a batch, or of a column inside one."""
     outer = column_of(name, batch.schema.names)
-    cells = _cells(batch.column(outer))
+    cells = _column_values(batch.column(outer))
     return cells if outer == name else [value_at({outer: cell}, name) for cell in cells]
 
 
-def _image_cells_of(batch: pa.RecordBatch, chosen: Columns) -> list[Cell]:
+def _names_of_images(batch: pa.RecordBatch, chosen: Columns) -> list[Cell]:
+    """What names the image of each row of a batch, whose column of images is plain or has structs."""
     image = chosen.image or ""
-    return image_cells(batch.column(image), chosen.field) if chosen.field else _cells_of(batch, image)
+    return image_cells(batch.column(image), chosen.field) if chosen.field else _values_of_column(batch, image)
 
 
 def image_cells(column: pa.Array, field: str) -> list[Cell]:
     """The names of images in a column; of structs, those in their `field`, or OWN if an image has none."""
     if not field:
-        return _cells(column)
-    image_paths = _cells(pc.struct_field(column, field))
+        return _column_values(column)
+    image_paths = _column_values(pc.struct_field(column, field))
     is_embedded = column.is_valid()
     return [path or (OWN if embedded else None) for path, embedded in zip(image_paths, is_embedded, strict=True)]
 
 
-def _cells(column: pa.Array) -> list[Cell]:
+def _column_values(column: pa.Array) -> list[Cell]:
     """A column's values. Bytes in text that are not UTF-8 become lone surrogates instead of raising an error."""
 
     def decoded(value: bytes | None) -> str | None:
@@ -722,6 +737,7 @@ def _cells(column: pa.Array) -> list[Cell]:
 
 
 def _is_binary(kind: pa.DataType) -> bool:
+    """Whether a column has bytes, in any of Arrow's layouts of them."""
     variable = pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind)
     return variable or pa.types.is_fixed_size_binary(kind)
 

@@ -47,15 +47,21 @@ def values_of(row: Mapping[str, Cell], options: ReadOptions) -> dict[str, Cell] 
 
 
 def values_of_items(values: Mapping[str, Cell] | None, count: int) -> list[dict[str, Cell] | None]:
-    """Record.truth of each of `count` captions in one cell: a list of as many values has one for each."""
+    """What columns say of the truth of each of `count` captions that stand in one cell.
+
+    {"is_true": [1, 0]}, 2 -> [{"is_true": 1}, {"is_true": 0}]. A list of another length, or a single value, says the
+    same of all captions.
+    """
     if values is None:
         return [None] * count
-    # A list of another length, or a single value, says the same of all captions.
-    cells = {name: items_of(value) for name, value in values.items()}
-    return [
-        {name: items[number] if len(items) == count else values[name] for name, items in cells.items()}
-        for number in range(count)
-    ]
+    truths: list[dict[str, Cell] | None] = []
+    for number in range(count):
+        truth: dict[str, Cell] = {}
+        for name, value in values.items():
+            items = items_of(value)
+            truth[name] = items[number] if len(items) == count else value
+        truths.append(truth)
+    return truths
 
 
 def only_true(records: Iterable[Record | Rejected], options: ReadOptions, where: str) -> Iterator[Record | Rejected]:
@@ -73,12 +79,12 @@ def only_true(records: Iterable[Record | Rejected], options: ReadOptions, where:
     wanted = "" if options.truth_column == NO_COLUMN else options.truth_column
     if wanted and not truths and any(isinstance(record, Record) for record in first):
         raise ValueError(f"{where}: truth column must be in the records, was: {wanted}; none of the first has it")
-    columns = {name: plain_name(name) in SAYS_FALSE for name in _recognised(truths, wanted, where)}
+    columns = {name: plain_name(name) in SAYS_FALSE for name in _recognise_truth_columns(truths, wanted, where)}
     for record in chain(first, records):
         yield checked(record, columns) if columns and isinstance(record, Record) else record
 
 
-def _recognised(truths: Sequence[Mapping[str, Cell]], wanted: str, where: str) -> list[str]:
+def _recognise_truth_columns(truths: Sequence[Mapping[str, Cell]], wanted: str, where: str) -> list[str]:
     """The columns that say whether a caption is true, recognised by their names and values.
 
     Args:
@@ -95,7 +101,7 @@ def _recognised(truths: Sequence[Mapping[str, Cell]], wanted: str, where: str) -
     # A column that is named, or whose name leaves no doubt, must not be half understood.
     certain = [name for name in names if wanted or plain_name(name) not in UNSURE]
     for name in certain:
-        unclear = [value for value in values[name] if _meaning(value) is None]
+        unclear = [value for value in values[name] if _yes_or_no(value) is None]
         some_are_clear = len(unclear) < len(values[name])
         if unclear and (wanted or some_are_clear):
             raise ValueError(
@@ -104,7 +110,7 @@ def _recognised(truths: Sequence[Mapping[str, Cell]], wanted: str, where: str) -
             )
     if wanted:
         return names
-    all_clear = [name for name in names if values[name] and None not in map(_meaning, values[name])]
+    all_clear = [name for name in names if values[name] and None not in map(_yes_or_no, values[name])]
     recognised = [name for name in all_clear if name in certain]
     if recognised or not all_clear:
         return recognised
@@ -117,13 +123,16 @@ def _recognised(truths: Sequence[Mapping[str, Cell]], wanted: str, where: str) -
 
 
 def checked(record: Record, columns: Mapping[str, bool]) -> Record | Rejected:
-    """The record, or it as rejected. columns: of truth, and whether a yes there marks a false caption."""
+    """The record, or a Rejected if a column calls its caption false or says nothing clear.
+
+    columns: by the name of a column of truth, whether a yes there marks a false caption (`is_rejected`) or a true one.
+    """
     # One column that calls the caption false is enough: VizWiz has two, one for each kind of fault.
     for name, marks_false in columns.items():
         value = (record.truth or {}).get(name)
         if marks_false and is_missing(value):  # an annotation without the mark is not marked
             continue
-        meaning = _meaning(value)
+        meaning = _yes_or_no(value)
         if meaning is None:
             was = "is missing" if is_missing(value) else f"was: {value!r:.80}"
             return reject(record, "no_truth", f"{name} must be {RULE}, {was}")
@@ -132,7 +141,7 @@ def checked(record: Record, columns: Mapping[str, bool]) -> Record | Rejected:
     return record
 
 
-def _meaning(value: Cell) -> bool | None:
+def _yes_or_no(value: Cell) -> bool | None:
     """What a cell says, yes or no; None for other values."""
     if isinstance(value, str) and value in _MEANING:  # as in nearly every cell: millions are looked at
         return _MEANING[value]

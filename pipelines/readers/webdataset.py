@@ -38,13 +38,15 @@ class ArchiveFile(NamedTuple):
 
 
 def records(source: str, url: str, options: ReadOptions) -> Iterator[Record | Rejected]:
-    """The captions of a tar archive (of the folder or pattern `source`), one record each; `line`: of the sample, from
-    1. Raises ValueError when it is broken or has no captions.
+    """The captions of a tar archive (of the folder or pattern `source`), one record each.
+
+    The `line` of a record is the number of its sample, from 1. Raises ValueError when the archive is broken or has no
+    captions.
     """
-    yield from only_true(chain.from_iterable(map(captions_of, _samples(source, url, options))), options, url)
+    yield from only_true(chain.from_iterable(map(captions_of, _records_of_samples(source, url, options))), options, url)
 
 
-def _samples(source: str, url: str, options: ReadOptions) -> Iterator[Record | Rejected]:
+def _records_of_samples(source: str, url: str, options: ReadOptions) -> Iterator[Record | Rejected]:
     """A record for each sample of a tar archive, maybe with a list of captions as its text.
 
     The texts of an archive are in memory at once, since the members of a sample may stand apart.
@@ -60,15 +62,15 @@ def _samples(source: str, url: str, options: ReadOptions) -> Iterator[Record | R
     # The image is known by its suffix, the id by the name: neither is a field of the sample.
     asked = options.changed(image_column="image", id_column="", keep_columns=())
     by_key: dict[str, list[ArchiveFile]] = {}
-    for file in _files(url):
-        by_key.setdefault(_key(file.name), []).append(file)
-    if not any(_has_both(sample) for sample in by_key.values()):  # images/1.jpg and texts/1.txt
-        by_key = _without_folders(by_key)
+    for file in _files_in_archive(url):
+        by_key.setdefault(_key_of_sample(file.name), []).append(file)
+    if not any(_has_image_and_text(sample) for sample in by_key.values()):  # images/1.jpg and texts/1.txt
+        by_key = _join_across_folders(by_key)
     chosen: Columns | None = None  # by the first sample that has fields
-    samples = chain.from_iterable(starmap(_split_up, by_key.items()))
+    samples = chain.from_iterable(starmap(_separate_samples, by_key.items()))
     for line, (key, sample) in enumerate(samples, 1):
         try:
-            fields = _fields(sample)
+            fields = _fields_of_sample(sample)
         except _UnreadableError as error:
             yield Rejected(name, line, "not_a_record", str(error), "")
             continue
@@ -78,7 +80,7 @@ def _samples(source: str, url: str, options: ReadOptions) -> Iterator[Record | R
         if chosen is None and has_fields:
             chosen = choose([*names_in(fields)], asked, url)
         if chosen is None:
-            suffixes = ", ".join(dict.fromkeys(_suffix(file.name) for file in sample))
+            suffixes = ", ".join(dict.fromkeys(_suffix_of(file.name) for file in sample))
             detail = f"a sample must have a text ({', '.join(TEXTS)}) or JSON, has only: {suffixes}"
             yield Rejected(name, line, "no_text", detail, "")
             continue
@@ -86,7 +88,7 @@ def _samples(source: str, url: str, options: ReadOptions) -> Iterator[Record | R
             source=name,
             line=line,
             image=image or key,
-            text=_text_of(fields, chosen),
+            text=_captions_of_sample(fields, chosen),
             split=fields.get(chosen.split, "") if chosen.split else file_split,
             language=fields.get(chosen.language) if chosen.language else options.language,
             number=None,
@@ -96,7 +98,7 @@ def _samples(source: str, url: str, options: ReadOptions) -> Iterator[Record | R
         )
 
 
-def _text_of(fields: Mapping[str, Cell], chosen: Columns) -> Cell:
+def _captions_of_sample(fields: Mapping[str, Cell], chosen: Columns) -> Cell:
     """The caption of a sample, or a list of the captions in several columns."""
     cells = [value_at(fields, column) for column in chosen.captions]
     if len(cells) == 1:
@@ -104,12 +106,12 @@ def _text_of(fields: Mapping[str, Cell], chosen: Columns) -> Cell:
     return [caption for cell in cells if cell for caption in captions_in(cell)]
 
 
-def _has_both(sample: Sequence[ArchiveFile]) -> bool:
+def _has_image_and_text(sample: Sequence[ArchiveFile]) -> bool:
     """Whether a sample has an image, and a text or JSON."""
     return any(is_image_name(file.name) for file in sample) and any(file.is_read for file in sample)
 
 
-def _without_folders(by_key: Mapping[str, list[ArchiveFile]]) -> dict[str, list[ArchiveFile]]:
+def _join_across_folders(by_key: Mapping[str, list[ArchiveFile]]) -> dict[str, list[ArchiveFile]]:
     """Samples joined by their keys without folders, so that `images/1.jpg` and `texts/1.txt` are one sample.
 
     They stay apart, as they are in `by_key`, unless every joined sample then has both an image and a text.
@@ -117,21 +119,23 @@ def _without_folders(by_key: Mapping[str, list[ArchiveFile]]) -> dict[str, list[
     joined: dict[str, list[ArchiveFile]] = {}
     for key, sample in by_key.items():
         joined.setdefault(name_of(key), []).extend(sample)
-    return joined if all(map(_has_both, joined.values())) else dict(by_key)
+    return joined if all(map(_has_image_and_text, joined.values())) else dict(by_key)
 
 
-def _split_up(key: str, files: Sequence[ArchiveFile]) -> Iterator[tuple[str, Sequence[ArchiveFile]]]:
-    """The samples among files with a key: several, if their names have dots before the last one, as `a.05.jpg`,
-    `a.05.txt`, `a.06.jpg`, `a.06.txt` have: an image and a text with the same name up to the last dot are a sample.
+def _separate_samples(key: str, files: Sequence[ArchiveFile]) -> Iterator[tuple[str, Sequence[ArchiveFile]]]:
+    """Tell apart the samples among the files with one key, the name up to the first dot; yields key and files of each.
+
+    There are several if the names have more dots: `a.05.jpg`, `a.05.txt`, `a.06.jpg` and `a.06.txt` have the key `a`.
+    Then an image and a text with the same name up to the last dot are a sample.
     """
     by_stem: dict[str, list[ArchiveFile]] = {}
     for file in files:
-        by_stem.setdefault(_stem(file.name), []).append(file)
-    paired = [stem for stem, sample in by_stem.items() if _has_both(sample)]
+        by_stem.setdefault(_stem_of(file.name), []).append(file)
+    paired = [stem for stem, sample in by_stem.items() if _has_image_and_text(sample)]
     if len(paired) < 2:
         # One sample. What is named as its image and its text comes first, as the first image is the sample's:
         # `1.jpg`, `1.txt` before `1.seg.png`.
-        yield key, sorted(files, key=lambda file: _stem(file.name) not in paired)
+        yield key, sorted(files, key=lambda file: _stem_of(file.name) not in paired)
         return
     for stem in paired:
         yield stem, by_stem[stem]
@@ -141,7 +145,7 @@ class _UnreadableError(ValueError):
     """A sample has a file that cannot be read; the message says which, and the rule."""
 
 
-def _fields(sample: Sequence[ArchiveFile]) -> dict[str, Cell]:
+def _fields_of_sample(sample: Sequence[ArchiveFile]) -> dict[str, Cell]:
     """The fields of a sample: those of its JSON, and its texts by suffix, of which `caption` is the usual one."""
     fields: dict[str, Cell] = {}
     texts: dict[str, str] = {}
@@ -151,7 +155,7 @@ def _fields(sample: Sequence[ArchiveFile]) -> dict[str, Cell]:
         if file.content is None:
             continue
         text = file.content.decode("utf-8", "surrogateescape").removeprefix("\ufeff")
-        suffix = _suffix(file.name)
+        suffix = _suffix_of(file.name)
         if not suffix.endswith("json"):
             texts[suffix] = text
             continue
@@ -174,29 +178,29 @@ def _fields(sample: Sequence[ArchiveFile]) -> dict[str, Cell]:
 def content(url: str) -> dict[str, str | int]:
     """What identifies an archive's captions: its name (`file`), `bytes`, and a hash of its files' names and texts."""
     digest = hashlib.sha256()
-    for member in _files(url):
+    for member in _files_in_archive(url):
         digest.update(repr((member.name, member.content)).encode())
     fs, path = filesystem(url)
     return {"file": name_of(url), "bytes": fs.size(path), "sha256 of its texts": digest.hexdigest()}
 
 
-def _key(name: str) -> str:
+def _key_of_sample(name: str) -> str:
     """The key of the sample that a file belongs to, by its name: `x/1` of `x/1.seg.png`."""
     folder, slash, bare = name.rpartition("/")
     return folder + slash + bare.partition(".")[0]
 
 
-def _stem(name: str) -> str:
+def _stem_of(name: str) -> str:
     """A file's name up to the last dot: `x/1.seg` of `x/1.seg.png`."""
     return name.rpartition(".")[0]
 
 
-def _suffix(name: str) -> str:
+def _suffix_of(name: str) -> str:
     """What follows the first dot: `seg.png` of `x/1.seg.png`."""
     return name.rpartition("/")[2].partition(".")[2].lower()
 
 
-def _files(url: str) -> Iterator[ArchiveFile]:
+def _files_in_archive(url: str) -> Iterator[ArchiveFile]:
     """The files in an archive, in order."""
     with (
         open_bytes(url, "a complete tar archive of samples", tarfile.TarError) as file,
@@ -207,7 +211,7 @@ def _files(url: str) -> Iterator[ArchiveFile]:
             tar.members = []  # type: ignore[attr-defined]
             if not member.isfile():
                 continue
-            if _suffix(member.name).rpartition(".")[2] not in (*TEXTS, "json"):
+            if _suffix_of(member.name).rpartition(".")[2] not in (*TEXTS, "json"):
                 yield ArchiveFile(member.name, None)
             elif member.size > MAX_BYTES:
                 yield ArchiveFile(member.name, f"{member.name} must have <= {MAX_BYTES:,} bytes, has {member.size:,}")

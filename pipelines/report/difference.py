@@ -53,8 +53,8 @@ def difference(run: Path, other: Path, examples: int = 3) -> dict[str, OperatorD
     for operator in sorted(negatives["operator"].unique()):
         rows = negatives[negatives["operator"] == operator]
         both = int((rows["side"] == "both").sum())
-        added = _one_sided(rows[rows["side"] == "left_only"], old_rejections, operator, both > 0)
-        removed = _one_sided(rows[rows["side"] == "right_only"], new_rejections, operator, both > 0)
+        added = _rows_of_one_side(rows[rows["side"] == "left_only"], old_rejections, operator, both > 0)
+        removed = _rows_of_one_side(rows[rows["side"] == "right_only"], new_rejections, operator, both > 0)
         other_reason = differently[differently["operator"] == operator]
         differences[operator] = {
             "both": both,
@@ -70,6 +70,7 @@ def difference(run: Path, other: Path, examples: int = 3) -> dict[str, OperatorD
 
 
 def _distinct_rows(run: Path, table: str, columns: Sequence[str]) -> pd.DataFrame:
+    """Some columns of a table, one row for each negative or candidate (see KEYS)."""
     parts = [part.select([*columns]).to_pandas() for part in read_table(run, table)]
     return pd.concat(parts).drop_duplicates(KEYS)
 
@@ -86,6 +87,7 @@ class _OneSided:
     built: bool
 
     def why(self) -> dict[str, int]:
+        """How often the other run gives each reason."""
         return counted(self.rows["reason"].fillna("not drawn" if self.built else "not built"))
 
     def examples(self, number: int) -> list[dict[str, str]]:
@@ -98,8 +100,15 @@ class _OneSided:
         return examples
 
 
-def _one_sided(rows: pd.DataFrame, rejections: pd.DataFrame, operator: str, in_both: bool) -> _OneSided:
-    """The rows that a run lacks beside its `rejections`; in_both: whether it has other negatives of the operator."""
+def _rows_of_one_side(rows: pd.DataFrame, rejections: pd.DataFrame, operator: str, in_both: bool) -> _OneSided:
+    """The rows that a run lacks, each with the reason if the run has rejected it.
+
+    Args:
+        rows: the negatives of an operator that only the other run has.
+        rejections: of the run that lacks them.
+        operator: its name.
+        in_both: whether the run has other negatives of the operator.
+    """
     built = in_both or bool((rejections["operator"] == operator).any())
     return _OneSided(rows.merge(rejections, "left", KEYS), built)
 
@@ -130,6 +139,7 @@ def print_difference(differences: Mapping[str, OperatorDifference], stream: Text
 
 
 def _print_examples(examples: Sequence[Mapping[str, str]], stream: TextIO) -> None:
+    """Print a line for each example: caption_id, text, and why the other run lacks it."""
     for row in examples:
         why = ", ".join(row[name] for name in WHY if name in row) or "not drawn"
         print(visible(f"  {row['caption_id']}  {row['text']}  ({why})"), file=stream)

@@ -40,7 +40,7 @@ PROVENANCE = {"seed": "seed", "parser": "parser", "negcap_version": "negcap"}
 
 
 class TableInfo(TypedDict):
-    """A table of a run. stage: that made it, "" if unknown; bytes: of its shards; state: as `_state` says it."""
+    """A table of a run. stage: that made it, "" if unknown; bytes: of its shards; state: see `_state_of_table`."""
 
     name: str
     stage: str
@@ -131,7 +131,7 @@ def _table_info(run: Path, name: str, manifest: Manifest | None, shards: Sequenc
         "rows": sum(shard.rows for shard in shards),
         "shards": len(shards),
         "bytes": sum(size_of_file.get(shard.path.name, 0) for shard in shards),
-        "state": _state(run, manifest),
+        "state": _state_of_table(run, manifest),
     }
 
 
@@ -142,7 +142,7 @@ def _count_captions(shards: Iterable[Shard]) -> CaptionCounts:
     for shard in shards:
         columns = shard.read(["image_id", "split"])
         images.update(pc.unique(columns["image_id"]).to_pylist())
-        splits.update(_counts(columns["split"]))
+        splits.update(_count_values(columns["split"]))
     return CaptionCounts(len(images), splits)
 
 
@@ -150,15 +150,16 @@ def _count_operators(shards: Iterable[Shard]) -> Counter[str]:
     """How many rows of a table each operator has."""
     operators = Counter[str]()
     for shard in shards:
-        operators.update(_counts(shard.read(["operator"])["operator"]))
+        operators.update(_count_values(shard.read(["operator"])["operator"]))
     return operators
 
 
-def _counts(column: pa.ChunkedArray) -> dict[str, int]:
+def _count_values(column: pa.ChunkedArray) -> dict[str, int]:
+    """How often each value of a column occurs; "" is a caption without a split."""
     return {entry["values"] or UNSPLIT: entry["counts"] for entry in column.value_counts().to_pylist()}
 
 
-def _state(run: Path, manifest: Manifest | None) -> str:
+def _state_of_table(run: Path, manifest: Manifest | None) -> str:
     """Whether a table is finished, unfinished, or stale because its input has changed, and which input that is."""
     if manifest is None:
         return "unfinished: no manifest"
@@ -199,6 +200,7 @@ def print_info(info: RunInfo, stream: TextIO) -> None:
 
 
 def _named_counts(counts: Mapping[str, int]) -> str:
+    """ "train 5,000, test 1,000" """
     return ", ".join(f"{name} {count:,}" for name, count in counts.items()) or "none"
 
 
@@ -254,7 +256,12 @@ SLOWEST_HEAD = ("slowest", "captions", "seconds", "of CPU", "memory", "retries",
 
 
 def page(name: str, stages: Mapping[str, Sequence[ShardStatistics]]) -> str:
-    """The page on the speed of a run's stages, in Markdown. name: of the run; stages: what each shard took."""
+    """The page on the speed of a run's stages, in Markdown.
+
+    Args:
+        name: of the run.
+        stages: what each shard took, by the name of the stage.
+    """
     totals = [_stage_total(stage, shards) for stage, shards in stages.items()]
     parts = [f"# Work on {name}\n", markdown_table(STAGES_HEAD, totals) + "\n"]
     for stage, shards in stages.items():

@@ -59,14 +59,14 @@ def change(row: Row) -> str:
     if swapped:
         replaced = replaced[:1]
         replacement = replacement[:1]
-    old = _with_synset(replaced, row["replaced_synset"])
-    new = _with_synset(replacement, row["replacement_synset"])
+    old = _join_words(replaced, row["replaced_synset"])
+    new = _join_words(replacement, row["replacement_synset"])
     if old:
         return f"{old} {'↔' if swapped else '→'} {new}"
     return f"adds {new}" if new else ""
 
 
-def _with_synset(words: Sequence[str], synset: str | None) -> str:
+def _join_words(words: Sequence[str], synset: str | None) -> str:
     """Words with commas; a synset is that of the first word: `dog (dog.n.01), not cat`."""
     if not words or not synset:
         return ", ".join(words)
@@ -74,15 +74,17 @@ def _with_synset(words: Sequence[str], synset: str | None) -> str:
 
 
 def summary(row: Row) -> list[object]:
-    """A row for a page's script: operator, change, edits as [start, end, new], p_true, p_unnatural, p_compatible,
-    plausibility, a rejection's detail; null where there is nothing.
+    """A row as a list for a page's script, null where there is nothing.
+
+    It has the operator, the change, the edits as [start, end, new], p_true, p_unnatural, p_compatible, plausibility,
+    and the detail of a rejection.
     """
-    numbers = [_rounded(row.get(name)) for name in ("p_true", "p_unnatural", "p_compatible", "plausibility")]
+    numbers = [_round_or_none(row.get(name)) for name in ("p_true", "p_unnatural", "p_compatible", "plausibility")]
     edits = [[edit["start"], edit["end"], edit["new"]] for edit in row["edits"]]
     return [row["operator"], change(row) or None, edits, *numbers, row.get("detail")]
 
 
-def _rounded(number: float | None) -> float | None:
+def _round_or_none(number: float | None) -> float | None:
     """A number with four decimals; None for NaN and infinities, which JSON does not have."""
     return None if number is None or not math.isfinite(number) else round(number, 4)
 
@@ -93,7 +95,7 @@ DECIMALS = {"p_true": 4, "p_unnatural": 2, "p_compatible": 2, "plausibility": 1}
 
 def score_texts(row: Row) -> dict[str, str]:
     """The scores of a row that are known, as a page shows them."""
-    known = {name: _rounded(row.get(name)) for name in DECIMALS}
+    known = {name: _round_or_none(row.get(name)) for name in DECIMALS}
     return {name: f"{value:.{DECIMALS[name]}f}".replace("-", "−") for name, value in known.items() if value is not None}
 
 

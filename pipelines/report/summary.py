@@ -126,8 +126,9 @@ def features_line(run: Path, table: str) -> str:
 
 
 def rejected_text(counts: Mapping[str, int], what: str) -> str:
-    """What was rejected, by the counters named `rejected.<reason>`, to end a line: "; 3 records rejected (no_text 1,
-    too_long 2)"; empty if nothing was. what: the noun, here "record".
+    """The end of a line that says what was rejected: "; 3 records rejected (no_text 1, too_long 2)"; "" if nothing was.
+
+    counts: of a stage, among them those named `rejected.<reason>`; what: the noun, here "record".
     """
     rejected = counts_below(counts, "rejected")
     reasons = ", ".join(f"{reason} {n:,}" for reason, n in sorted(rejected.items()))
@@ -167,6 +168,11 @@ def operators_table(counts: Mapping[str, int], families: Mapping[str, str]) -> T
 
 
 def _family_lines(families: Mapping[str, str]) -> list[_Line]:
+    """A line for each family of operators, followed by those of its operators.
+
+    Args:
+        families: the family of each operator: {"noun": "replace", ...}.
+    """
     lines = []
     for family in dict.fromkeys(families.values()):
         members = [operator for operator in families if families[operator] == family]
@@ -209,8 +215,9 @@ def coverage_lines(counts: Mapping[str, int]) -> list[str]:
 
 
 def would_add(captions: Mapping[str, int], how: str) -> str:
-    """What other operators would cover, the most first: "adding --operator verb would cover about 20, --operator noun
-    about 3"; "" without any. captions: by operator; how: a word before each number, here "about".
+    """What other operators would cover, the most first; "" if there are none.
+
+    For {"verb": 20, "noun": 3} and "about": "adding --operator verb would cover about 20, --operator noun about 3".
     """
     best_first = sorted(captions.items(), key=lambda entry: (-entry[1], entry[0]))
     phrases = [f"--operator {name} {how} {number:,}" for name, number in best_first]
@@ -259,8 +266,8 @@ def timings_table(timings: Sequence[Timing]) -> Table:
     return table
 
 
-def print_summary(run: Path, timings: Sequence[Timing], stream: TextIO, examples: int = 1) -> None:
-    """Print what was read, the coverage, rejections and speed of a run, and `examples` random rows per operator."""
+def print_summary(run: Path, timings: Sequence[Timing], stream: TextIO) -> None:
+    """Print what was read, the coverage, rejections and speed of a run, and a random negative of each operator."""
     from ...augment.operators import OPERATORS
 
     counts = counts_of(run, "negatives")
@@ -286,8 +293,7 @@ def print_summary(run: Path, timings: Sequence[Timing], stream: TextIO, examples
     console.print()
     for operator in families:
         if counts.get(f"{operator}.rows"):
-            rows = sample(run, table_of([operator]), examples, wanted={"operator": [operator]})
-            print_rows(rows, stream)
+            print_rows(sample(run, table_of([operator]), 1, wanted={"operator": [operator]}), stream)
 
 
 WORD_CLASSES = {"NOUN": "noun", "VERB": "verb", "ADJ": "adjective", "NUM": "number", "ADP": "preposition"}
@@ -304,8 +310,8 @@ def explain_no_negatives(parses: pa.Table, entries: int, refused: Mapping[str, i
     """
     if not parses.num_rows:
         return "no negatives: no caption is in English (captions in other languages are kept, but not changed)"
-    words = _words(parses)
-    known = _number_in_wordnet(words)
+    words = _distinct_lemmas(parses)
+    known = _count_in_wordnet(words)
     if known < ENGLISH * len(words):
         return f"no negatives: only {known} of {number_of(len(words), 'word')} are English; captions must be in English"
     rejected = candidates(refused)
@@ -326,13 +332,14 @@ def explain_no_negatives(parses: pa.Table, entries: int, refused: Mapping[str, i
     )
 
 
-def _words(parses: pa.Table) -> list[str]:
+def _distinct_lemmas(parses: pa.Table) -> list[str]:
     """The different lemmas of captions that are made of letters."""
     lemmas = {token["lemma"].lower() for tokens in parses["tokens"].to_pylist() for token in tokens}
     return [lemma for lemma in lemmas if lemma.isalpha()]
 
 
-def _number_in_wordnet(words: Sequence[str]) -> int:
+def _count_in_wordnet(words: Sequence[str]) -> int:
+    """How many of the words WordNet knows."""
     from ...augment.language.wordnet import WordNet
 
     wordnet = WordNet.load()

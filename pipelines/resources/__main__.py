@@ -12,7 +12,18 @@ from ..cli.group import CONTEXT, CommandGroup
 from ..engine.errors import require_libraries
 
 DATA = Path(__file__).parents[2] / "augment" / "data"
-LEAVE_OUT = "Ids of photos not to {verb}; an id is an image's name up to the first _ or dot."
+shipped_model = click.option(
+    "--model", type=Path, default=DATA / "cloze" / "model.npz", help="The cloze model; default: the shipped."
+)
+output_model = click.option(
+    "--output", type=Path, required=True, metavar="MODEL", help="The file to write, such as own.npz."
+)
+leave_out_photos = click.option(
+    "--leave-out",
+    type=Path,
+    metavar="FILE",
+    help="Ids of photos whose captions are not read; an id is an image's name up to the first _ or dot.",
+)
 
 
 class MakerGroup(CommandGroup):
@@ -34,17 +45,12 @@ def resources() -> None:
 )
 @click.argument("captions", nargs=-1, required=True)
 @click.option("--held-out", multiple=True, metavar="CAPTIONS", help="For the perplexity; splits other than train.")
-@click.option(
-    "--leave-out",
-    type=Path,
-    metavar="FILE",
-    help=LEAVE_OUT.format(verb="train on"),
-)
+@leave_out_photos
 @click.option("--source", help="What the captions are, for the model's metadata; default: their names.")
 @click.option(
     "--continue", "continued", type=Path, metavar="MODEL", help="Train this model on, or that of the package (shipped)."
 )
-@click.option("--output", type=Path, required=True, metavar="MODEL", help="The file to write, such as own.npz.")
+@output_model
 def cloze(
     captions: tuple[str, ...],
     held_out: tuple[str, ...],
@@ -64,13 +70,7 @@ def cloze(
     from .cloze.train import train_on
 
     train_on(
-        captions,
-        output,
-        held_out=held_out,
-        leave_out=leave_out,
-        source=source or "",
-        continued=continued,
-        **given,
+        captions, output, held_out=held_out, leave_out=leave_out, source=source or "", continued=continued, **given
     )
 
 
@@ -78,14 +78,9 @@ def cloze(
     configs="resources.cloze.config:SurrogateConfig", flags="seed captions epochs batch learning_rate width"
 )
 @click.argument("sources", nargs=-1, required=True)
-@click.option("--model", type=Path, default=DATA / "cloze" / "model.npz", help="The cloze model; default: the shipped.")
-@click.option(
-    "--leave-out",
-    type=Path,
-    metavar="FILE",
-    help=LEAVE_OUT.format(verb="read"),
-)
-@click.option("--output", type=Path, required=True, metavar="MODEL", help="The file to write, such as own.npz.")
+@shipped_model
+@leave_out_photos
+@output_model
 def surrogate(sources: tuple[str, ...], model: Path, leave_out: Path | None, output: Path, **given: object) -> None:
     """Fit the surrogate of a cloze model: a small network that estimates what the model would say of an edited caption.
 
@@ -170,8 +165,8 @@ def concreteness(scores: Path, captions: tuple[str, ...], output: Path) -> None:
     flags="seed hidden products epochs batch learning_rate weight_decay dropout without_vectors pair_weight",
 )
 @click.argument("labels", type=Path)
-@click.option("--model", type=Path, default=DATA / "cloze" / "model.npz", help="The cloze model; default: the shipped.")
-@click.option("--output", type=Path, required=True, metavar="MODEL", help="The file to write, such as own.npz.")
+@shipped_model
+@output_model
 def judgement(labels: Path, model: Path, output: Path, **given: object) -> None:
     """Fit the network that predicts what raters would say of a negative.
 

@@ -105,8 +105,10 @@ def auc(scores: dict[str, float], norms: dict[str, float]) -> float:
 
 
 def build(scores: Path, captions: Iterable[str], output: Path) -> None:
-    """Fit the score to a list of scores, print its accuracy and write the coefficients as JSON. The lemmas that head
-    noun phrases of the captions (sources that `negcap build` reads) are not fitted on, but measured on.
+    """Fit the score to a list of scores, print its accuracy and write the coefficients as JSON.
+
+    The lemmas that head noun phrases of the captions (sources that `negcap build` reads) are not fitted on, but
+    measured on.
     """
     norms = read_norms(scores)
     records = (record for source in captions for record in read(source, detect(source), ReadOptions.of({})))

@@ -48,7 +48,7 @@ class Labels(NamedTuple):
     weights: np.ndarray
 
     def take(self, rows: np.ndarray) -> Labels:
-        """Some of the negatives; rows: their numbers."""
+        """The labels of the negatives with these numbers."""
         return Labels(
             captions=[self.captions[row] for row in rows.tolist()],
             texts=[self.texts[row] for row in rows.tolist()],
@@ -73,13 +73,13 @@ class NetworkInputs(NamedTuple):
 
     @classmethod
     def of(cls, given: Inputs, lists: np.ndarray) -> NetworkInputs:
-        """The inputs of the shipped network as tensors; lists: whether raters saw lists, (negatives,)."""
+        """What the shipped network is given, as tensors, and (negatives,) whether raters saw each in a list."""
         one_hot = np.eye(len(CHANGES))[given.changes]
         columns = (given.places, given.units, given.features, one_hot, lists[:, None])
         return cls(*(torch.from_numpy(column).float() for column in columns))
 
     def take(self, rows: np.ndarray) -> NetworkInputs:
-        """Some of the negatives; rows: their numbers."""
+        """The inputs of the negatives with these numbers."""
         return NetworkInputs(*(column[rows] for column in self))
 
 
@@ -92,7 +92,7 @@ class RaterNetwork(nn.Module):
     """
 
     def __init__(self, width: int, config: JudgementConfig) -> None:
-        """Draw random weights; width: of the vectors of units."""
+        """Draw random weights. The vectors of units are `width` numbers long."""
         super().__init__()
         # P and R are rows of one matrix, as are Q and S.
         joint = config.hidden + config.products
@@ -129,17 +129,17 @@ class RaterNetwork(nn.Module):
     def start_from(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Take the parameters of a network that was written before, whose sizes are the same."""
         with torch.no_grad():
-            for name, parameter in self._written().items():
+            for name, parameter in self._written_parameters().items():
                 parameter.copy_(torch.from_numpy(arrays[f"{JUDGEMENT}{name}"]))
 
     def arrays(self) -> dict[str, np.ndarray]:
         """The parameters as they stand in the file of a cloze model, see `negcap.augment.cloze.file`."""
         arrays: dict[str, np.ndarray] = {}
-        for name, parameter in self._written().items():
+        for name, parameter in self._written_parameters().items():
             arrays |= arrays_to_store(f"{JUDGEMENT}{name}", parameter.detach().numpy())
         return arrays
 
-    def _written(self) -> dict[str, Tensor]:
+    def _written_parameters(self) -> dict[str, Tensor]:
         """The parameters that are written, by name; those for lists are not."""
         parts = [part.get_parameter("weight") for part in self.parts.values()]
         weights = [*parts, self.output.weight]
@@ -171,6 +171,7 @@ def fit(
         net.start_from(start)
 
     def error(numbers: np.ndarray) -> Tensor:
+        """The weighted cross-entropy on the negatives of these numbers, per answer."""
         log_odds = net(tensors.take(numbers))
         total = nn.functional.binary_cross_entropy_with_logits(
             log_odds, target[numbers], weights[numbers], reduction="sum"
@@ -189,8 +190,10 @@ def predict(net: RaterNetwork, given: Inputs, lists: np.ndarray) -> np.ndarray:
 
 
 def read_labels(path: Path) -> Labels:
-    """The labels of a file, see `fit_to`. Raises OSError, or ValueError if a column is missing, odd or both is another
-    than 1, 0 or nothing, shown is none of SHOWN, or weight is no number.
+    """Read the labels of a file, see `fit_to`.
+
+    Raises OSError; or ValueError if a column is missing, odd or both is something else than 1, 0 or nothing, shown is
+    none of SHOWN, or weight is no number.
     """
     with path.open(encoding="utf-8", newline="") as lines:
         reader = csv.DictReader(lines, delimiter="\t")

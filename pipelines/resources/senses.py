@@ -43,7 +43,7 @@ class LinSimilarity:
 
     @cache  # noqa: B019  # there is one instance, for as long as the command runs
     def between(self, first: int, second: int) -> float:
-        """The similarity of two synsets."""
+        """The similarity of two synsets: twice the information of their best common hypernym, over that of both."""
         shared = self.wordnet.closure(first) & self.wordnet.closure(second)
         total = self.information[first] + self.information[second]
         if not shared or not total:
@@ -66,8 +66,8 @@ def predominant_senses(wordnet: WordNet, model: ClozeModel) -> dict[str, str]:
         if len(senses) < 2:
             continue
         cosine = np.where(votes, vectors @ vector, -1.0)
-        neighbours = _neighbours(word, words, cosine)
-        scores = _prevalence(senses, [(words[i], cosine[i]) for i in neighbours], similarity)
+        neighbours = _nearest_words(word, words, cosine)
+        scores = _prevalence_of_senses(senses, [(words[i], cosine[i]) for i in neighbours], similarity)
         # WordNet's own counts have a say, but a small one: they are of essays and news.
         tags = dict(zip(wordnet.senses(word, "n"), wordnet.tag_counts(word, "n"), strict=True))
         scores *= np.array([tags[sense] + 1.0 for sense in senses]) ** PRIOR
@@ -78,30 +78,41 @@ def predominant_senses(wordnet: WordNet, model: ClozeModel) -> dict[str, str]:
     return predominant
 
 
-def _neighbours(word: str, words: Sequence[str], cosine: np.ndarray) -> list[int]:
-    """The numbers of the nearest words, the nearest first, without forms of the word and phrases that contain it."""
+def _nearest_words(word: str, words: Sequence[str], cosine: np.ndarray) -> list[int]:
+    """The indices in `words` of those nearest to a word, the nearest first, without its own forms and phrases with it.
+
+    `cosine` is that of the word's vector to each of `words`.
+    """
     forms = (word, f"{word}s", f"{word}es")
     in_order = np.argsort(-cosine).tolist()
     others = [i for i in in_order if words[i] not in forms and word not in words[i].split()]
     return others[:NEIGHBOURS]
 
 
-def _prevalence(
+def _prevalence_of_senses(
     senses: Sequence[int], neighbours: Sequence[tuple[str, float]], similarity: LinSimilarity
 ) -> np.ndarray:
-    """The prevalence of each sense, (senses,), see above; neighbours: words and their cosines."""
+    """How prevalent each sense of a word is, (senses,), by the equation at the top of this file.
+
+    Args:
+        senses: the synsets of the word.
+        neighbours: words that are used alike, with the cosines of their vectors to the word's.
+        similarity: of two synsets.
+    """
     scores = np.zeros(len(senses))
     for neighbour, cosine in neighbours:
         neighbour_senses = similarity.wordnet.senses(neighbour, "n")
-        nearest = [max(similarity.between(sense, other) for other in neighbour_senses) for sense in senses]
-        similar = np.array(nearest)
-        scores += cosine * similar / max(similar.sum(), 1e-9)
+        # (senses,): the similarity of each sense to the neighbour's sense that is nearest to it.
+        nearest = np.array([max(similarity.between(sense, other) for other in neighbour_senses) for sense in senses])
+        scores += cosine * nearest / max(nearest.sum(), 1e-9)
     return scores
 
 
 def build(model: Path, output: Path) -> None:
-    """Write the predominant senses by the cloze model in a file to the table `by_neighbours` of the TOML file `output`.
-    Keeps what the file has before that table. Raises as `ClozeModel.load`.
+    """Write the predominant senses of nouns to the table `by_neighbours` of the TOML file `output`.
+
+    model: the file of a cloze model, whose vectors say which words are used alike. What the file has before that table
+    is kept. Raises as `ClozeModel.load`.
     """
     senses = predominant_senses(WordNet.load(), ClozeModel.load(model))
     before = output.read_text("utf-8").partition(TABLE)[0] if output.exists() else ""

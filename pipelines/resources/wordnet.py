@@ -82,31 +82,34 @@ class WordNetRows:
 
     def __init__(self, reader: WordNetCorpusReader) -> None:
         every = {synset for pos in POS_FILES for synset in reader.all_synsets(pos)}
-        self.synsets = sorted(every, key=lambda synset: (POS_ORDER.index(_key(synset).pos), synset.offset()))
-        self.row = {_key(synset): row for row, synset in enumerate(self.synsets)}
+        self.synsets = sorted(every, key=lambda synset: (POS_ORDER.index(_synset_key(synset).pos), synset.offset()))
+        self.row = {_synset_key(synset): row for row, synset in enumerate(self.synsets)}
         self.lemmas = [_distinct_lemmas(synset) for synset in self.synsets]
         senses = [SenseKey(row, text) for row, lemmas in enumerate(self.lemmas) for text in lemmas]
-        # Senses are numbered through the whole table.
+        # {SenseKey(row=0, lemma="entity"): 0, ...}: senses are numbered through the whole table.
         self.sense_number = {sense: number for number, sense in enumerate(senses)}
 
     def rows_of(self, synsets: list[Synset]) -> list[int]:
         """The rows of some synsets, ascending."""
-        return sorted(self.row[_key(synset)] for synset in synsets)
+        return sorted(self.row[_synset_key(synset)] for synset in synsets)
 
     def senses_of(self, lemmas: list[Lemma]) -> list[int]:
-        """The numbers of the senses of some lemmas, ascending, each once."""
-        senses = (SenseKey(self.row[_key(lemma.synset())], _text(lemma.name())) for lemma in lemmas)
-        return sorted({self.sense_number[sense] for sense in senses})
+        """The numbers of the senses of some lemmas, ascending, each once; senses are numbered through all synsets."""
+        numbers = set()
+        for lemma in lemmas:
+            row_of_synset = self.row[_synset_key(lemma.synset())]
+            numbers.add(self.sense_number[SenseKey(row_of_synset, _lemma_text(lemma.name()))])
+        return sorted(numbers)
 
 
 def table(reader: WordNetCorpusReader) -> pa.Table:
     """All synsets as a table, one row per synset, ordered by part of speech (n, v, a, r) and WordNet's offsets."""
     rows = WordNetRows(reader)
-    ranks = {pos: _ranks(reader, pos) for pos in POS_FILES}
-    irregular = _irregular(reader, ranks, rows)
+    ranks = {pos: _sense_ranks(reader, pos) for pos in POS_FILES}
+    irregular = _irregular_forms(reader, ranks, rows)
     records: list[dict[str, object]] = []
     for row, (synset, lemmas) in enumerate(zip(rows.synsets, rows.lemmas, strict=True)):
-        rank_of = ranks[_key(synset).pos]
+        rank_of = ranks[_synset_key(synset).pos]
         senses = [
             {
                 "lemma": text,
@@ -123,13 +126,14 @@ def table(reader: WordNetCorpusReader) -> pa.Table:
     return pa.Table.from_pylist(records, TAXONOMY)
 
 
-def _key(synset: Synset) -> SynsetKey:
+def _synset_key(synset: Synset) -> SynsetKey:
+    """What names a synset in WordNet's files."""
     pos = synset.pos()
     # Satellite adjectives are in the index of adjectives.
     return SynsetKey("a" if pos == "s" else pos, synset.offset())
 
 
-def _text(name: str) -> str:
+def _lemma_text(name: str) -> str:
     """A lemma as it is looked up: in lower case, with spaces between its words."""
     return name.lower().replace("_", " ")
 
@@ -138,7 +142,7 @@ def _distinct_lemmas(synset: Synset) -> dict[str, Lemma]:
     """The synset's lemmas by their text; of those that differ only in case ("Moon", "moon"), the first."""
     first: dict[str, Lemma] = {}
     for lemma in synset.lemmas():
-        first.setdefault(_text(lemma.name()), lemma)
+        first.setdefault(_lemma_text(lemma.name()), lemma)
     return first
 
 
@@ -146,7 +150,7 @@ def _distinct_lemmas(synset: Synset) -> dict[str, Lemma]:
 Ranks = dict[tuple[str, int], int]
 
 
-def _ranks(reader: WordNetCorpusReader, pos: str) -> Ranks:
+def _sense_ranks(reader: WordNetCorpusReader, pos: str) -> Ranks:
     """The sense numbers of a part of speech, from its index, which lists the most frequent sense first."""
     ranks: Ranks = {}
     with reader.open(f"index.{POS_FILES[pos]}") as lines:
@@ -155,11 +159,11 @@ def _ranks(reader: WordNetCorpusReader, pos: str) -> Ranks:
                 continue
             lemma, _, sense_count, *others = line.split()
             for rank, offset in enumerate(others[-int(sense_count) :], start=1):
-                ranks[_text(lemma), int(offset)] = rank
+                ranks[_lemma_text(lemma), int(offset)] = rank
     return ranks
 
 
-def _irregular(
+def _irregular_forms(
     reader: WordNetCorpusReader, ranks: dict[str, Ranks], rows: WordNetRows
 ) -> dict[int, list[dict[str, str]]]:
     """The irregular forms of lemmas, such as geese of goose, sorted, by the row of the lemma's first sense.
@@ -175,7 +179,7 @@ def _irregular(
         first_sense = {lemma: offset for (lemma, offset), rank in ranks_of_pos.items() if rank == 1}
         with reader.open(f"{POS_FILES[pos]}.exc") as lines:
             for line in lines:
-                form, *lemmas = (_text(word) for word in line.split())
+                form, *lemmas = (_lemma_text(word) for word in line.split())
                 for lemma in lemmas:
                     if lemma in first_sense:
                         row = rows.row[SynsetKey(pos, first_sense[lemma])]

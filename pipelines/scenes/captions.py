@@ -12,7 +12,7 @@ from random import Random
 from typing import NamedTuple
 
 from ...augment.language.grammar import indefinite_article
-from .judge import LEFT, holds
+from .judge import LEFT, relation_holds
 from .world import HELD_GROUP, KINDS, LIVING, NUMBERS, WORLD, Scene, Thing, progressive, third_person
 
 CAPTIONS_PER_IMAGE = 5
@@ -67,11 +67,16 @@ class Teller(NamedTuple):
         return f"{self.where()} {self.anchor()}"
 
     def phrase(self, *, colour: bool = True, the: bool = False) -> AgreeingPhrase:
-        """A noun phrase for the group alone, "three small red balls"; colour: may be said; the: definite."""
+        """A noun phrase for the group alone, such as "three small red balls".
+
+        Args:
+            colour: whether it may say the colour.
+            the: whether it is definite: "the three small red balls".
+        """
         rng = self.rng
         thing = self.thing
         count = len(self.scene.group(self.group))
-        attributes = self._attributes(colour=colour)
+        attributes = self._distinguishing_attributes(colour=colour)
         looks = rng.sample([attributes["colour"], attributes["pattern"]], 2)
         asleep = "sleeping" if thing.pose == "sleep" and rng.random() < 0.3 else ""
         name = KINDS[thing.kind].plural if count > 1 else thing.kind
@@ -83,9 +88,11 @@ class Teller(NamedTuple):
             return AgreeingPhrase(f"{NUMBERS[count - 1]} {noun}", plural=True)
         return AgreeingPhrase(f"{'one' if rng.random() < 0.04 else indefinite_article(noun)} {noun}", plural=False)
 
-    def _attributes(self, *, colour: bool) -> dict[str, str]:
-        """The size, colour and pattern that are said, "" for none: some at random, and as many more as it takes to fit
-        no other group of the kind. colour: whether it may be said; if not, other groups may be meant as well.
+    def _distinguishing_attributes(self, *, colour: bool) -> dict[str, str]:
+        """The group's size, colour and pattern as far as they are said, "" for one that is not.
+
+        Some are left out at random, then as many are put back as it takes to fit no other group of the kind. colour:
+        whether the colour may be said; if not, the phrase may fit other groups, too.
         """
         rng = self.rng
         thing = self.thing
@@ -96,7 +103,7 @@ class Teller(NamedTuple):
         }
         others = [other for other in self.scene.things if other.kind == thing.kind and other.group != self.group]
         for name in ("colour", "pattern", "size"):
-            if colour and any(_fits(attributes, other) for other in others):
+            if colour and any(_may_be_said_of(attributes, other) for other in others):
                 attributes[name] = getattr(thing, name)
         return attributes
 
@@ -112,8 +119,11 @@ class Teller(NamedTuple):
         return self.rng.choice(("sit", "rest", "lie") if thing.slot in ("on", "in") else ("lie", "sit"))
 
 
-def _fits(attributes: dict[str, str], thing: Thing) -> bool:
-    """Whether attributes may be said of a thing; one that the thing does not have says nothing against it."""
+def _may_be_said_of(attributes: dict[str, str], thing: Thing) -> bool:
+    """Whether all attributes ("" for one that is not said) may be said of a thing.
+
+    A thing without a size, "", may be called small: nobody could say that it is not.
+    """
     return all(not word or getattr(thing, name) in (word, "") for name, word in attributes.items())
 
 
@@ -124,6 +134,7 @@ def captions(scene: Scene, rng: Random) -> list[str]:
     for turn in range(TRIES):
         if len(texts) == CAPTIONS_PER_IMAGE:
             break
+        # Each group has its turn once; then any of them.
         group = groups[turn] if turn < len(groups) else rng.choice(groups)
         text = sentence(rng.choice(FORMS), scene, group, rng)
         if text and text not in texts:
@@ -215,8 +226,8 @@ def _side_by_side(teller: Teller) -> str:
     scene = teller.scene
     for group in scene.groups:
         pairs = [(first, second) for first in scene.group(teller.group) for second in scene.group(group)]
-        is_left = all(holds(LEFT[0], scene, first, second) for first, second in pairs)
-        is_right = all(holds(LEFT[0], scene, second, first) for first, second in pairs)
+        is_left = all(relation_holds(LEFT[0], scene, first, second) for first, second in pairs)
+        is_right = all(relation_holds(LEFT[0], scene, second, first) for first, second in pairs)
         if is_left or is_right:
             subject = teller.phrase()
             other = teller.about(group).phrase()

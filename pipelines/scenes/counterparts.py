@@ -11,10 +11,13 @@ from .world import ANCHORS, HELD_GROUP, KINDS, MOST, PATTERNS, PEOPLE, Scene, Th
 
 
 def counterpart(scene: Scene, caption: str, negative: str, rng: Random) -> Scene | None:
-    """A scene that differs from `scene` in one group, in which the judge finds `negative` true and `caption` false or
-    miscounted; `rng` chooses of several. None without, as for a negative with a word that no scene can show.
+    """Change one group of a scene so that a negative becomes true of it, and its caption false (or miscounted).
+
+    `rng` chooses if several changes do that. Returns None if none does, for example if the negative has a word that no
+    scene can show.
     """
     now = judge(negative, scene)
+    # Undecided for another reason than opinions: the sentence cannot be read, of this scene or of any other.
     if now.verdict is SceneVerdict.UNDECIDED and now.reason != OPINIONS:
         return None
     candidates = list(variations(scene, rng))
@@ -27,28 +30,30 @@ def counterpart(scene: Scene, caption: str, negative: str, rng: Random) -> Scene
 
 
 def variations(scene: Scene, rng: Random) -> Iterator[Scene]:
-    """The scenes that differ in one group's colour, pattern, size, pose, kind, number or place, or in which two groups
-    have exchanged kinds or colours. rng: for places inside a slot.
+    """Vary a scene in one respect: the colour, pattern, size, pose, kind, number or place of one group of things.
+
+    Further scenes are those in which two groups have exchanged kinds or colours. `rng` draws places inside a slot.
     """
-    groups = [0, *scene.groups]
+    groups = [0, *scene.groups]  # 0 is that of the anchor, the thing in the middle
     for group in groups:
-        first = _first(scene, group)
+        first = _first_thing(scene, group)
+        # A person with something in the hand stays as drawn: what is held was placed by the hand.
         if first.holds >= 0:
             continue
         yield from _with_other_looks(scene, group)
         if group:
             yield from _with_group_changed(scene, group, rng)
-        elif not first.open:
+        elif not first.open:  # an anchor with something in it cannot become a thing that holds nothing
             yield from _with_other_anchors(scene)
     for group, other in combinations(groups, 2):
         # Two people who hold something do not exchange anything.
-        if min(_first(scene, group).holds, _first(scene, other).holds) < 0:
+        if min(_first_thing(scene, group).holds, _first_thing(scene, other).holds) < 0:
             yield from _with_exchanged(scene, group, other, rng)
 
 
 def _with_other_looks(scene: Scene, group: int) -> Iterator[Scene]:
     """All scenes that differ from this one in the colour, the pattern or the pose of a group."""
-    first = _first(scene, group)
+    first = _first_thing(scene, group)
     kind = KINDS[first.kind]
     looks = {
         "colour": kind.colours,
@@ -58,7 +63,7 @@ def _with_other_looks(scene: Scene, group: int) -> Iterator[Scene]:
     for field, values in looks.items():
         for value in values:
             if value != getattr(first, field):
-                yield _replaced(scene, group, **{field: value})
+                yield _with_looks(scene, group, **{field: value})
 
 
 def _with_other_anchors(scene: Scene) -> Iterator[Scene]:
@@ -68,7 +73,7 @@ def _with_other_anchors(scene: Scene) -> Iterator[Scene]:
         if name != anchor.kind:
             colours = KINDS[name].colours
             colour = anchor.colour if anchor.colour in colours else colours[0]
-            yield _replaced(scene, 0, kind=name, colour=colour, pattern="")
+            yield _with_looks(scene, 0, kind=name, colour=colour, pattern="")
 
 
 def _with_exchanged(scene: Scene, group: int, other: int, rng: Random) -> Iterator[Scene]:
@@ -81,24 +86,26 @@ def _with_exchanged(scene: Scene, group: int, other: int, rng: Random) -> Iterat
         other: the number of the other one.
         rng: chooses where things stand.
     """
-    first = _first(scene, group)
-    second = _first(scene, other)
+    first = _first_thing(scene, group)
+    second = _first_thing(scene, other)
     if second.colour in KINDS[first.kind].colours and first.colour in KINDS[second.kind].colours:
-        yield _replaced(_replaced(scene, group, colour=second.colour), other, colour=first.colour)
+        yield _with_looks(_with_looks(scene, group, colour=second.colour), other, colour=first.colour)
     # The anchor stays in the middle.
     if group:
         # Each slot keeps its number of things; only what stands there is exchanged.
         number = len(scene.group(group))
         number_of_other = len(scene.group(other))
-        for changed in _with_group(scene, group, second._replace(slot=first.slot), number, rng):
-            yield from _with_group(changed, other, first._replace(slot=second.slot), number_of_other, rng)
+        for changed in _with_group_replaced(scene, group, second._replace(slot=first.slot), number, rng):
+            yield from _with_group_replaced(changed, other, first._replace(slot=second.slot), number_of_other, rng)
 
 
-def _first(scene: Scene, group: int) -> Thing:
+def _first_thing(scene: Scene, group: int) -> Thing:
+    """The first thing of a group, given by number; all things of a group are equal but for their places."""
     return scene.things[scene.group(group)[0]]
 
 
-def _replaced(scene: Scene, group: int, **looks: str) -> Scene:
+def _with_looks(scene: Scene, group: int, **looks: str) -> Scene:
+    """The scene with fields of all things of a group replaced: `_with_looks(scene, 2, colour="red")`."""
     things = []
     for thing in scene.things:
         things.append(Thing(**{**thing._asdict(), **looks}) if thing.group == group else thing)
@@ -107,11 +114,13 @@ def _replaced(scene: Scene, group: int, **looks: str) -> Scene:
 
 def _with_group_changed(scene: Scene, group: int, rng: Random) -> Iterator[Scene]:
     """All scenes that differ from this one in one group of equal things: its number, its kind, or its place (slot)."""
-    first = _first(scene, group)
+    first = _first_thing(scene, group)
     count = len(scene.group(group))
+    # Another number of the same things.
     for number in range(1, MOST[first.slot] + 1):
         if number != count:
-            yield from _with_group(scene, group, first, number, rng)
+            yield from _with_group_replaced(scene, group, first, number, rng)
+    # The same number of another kind; only one boy and one girl may be in a scene.
     for kind in KINDS.values():
         # What flies is above, and nothing else is.
         belongs = (first.slot == "above") == ("fly" in kind.poses)
@@ -122,14 +131,15 @@ def _with_group_changed(scene: Scene, group: int, rng: Random) -> Iterator[Scene
         pattern = first.pattern if kind.patterned else ""
         if kind.name not in PEOPLE or all(thing.kind != kind.name for thing in scene.things):
             like = first._replace(kind=kind.name, colour=colour, pose=pose, pattern=pattern)
-            yield from _with_group(scene, group, like, count, rng)
-    taken = {thing.slot for thing in scene.things if thing.group != group}
+            yield from _with_group_replaced(scene, group, like, count, rng)
+    # The same things in another slot, if that is free and has room for so many.
+    taken_slots = {thing.slot for thing in scene.things if thing.group != group}
     for slot, most in MOST.items():
-        if slot not in taken and slot != first.slot and count <= most:
-            yield from _with_group(scene, group, first._replace(slot=slot), count, rng)
+        if slot not in taken_slots and slot != first.slot and count <= most:
+            yield from _with_group_replaced(scene, group, first._replace(slot=slot), count, rng)
 
 
-def _with_group(scene: Scene, group: int, like: Thing, count: int, rng: Random) -> Iterator[Scene]:
+def _with_group_replaced(scene: Scene, group: int, like: Thing, count: int, rng: Random) -> Iterator[Scene]:
     """The scene with another group in the place of one of its groups; none if the slot has no room for it.
 
     Args:
@@ -139,14 +149,16 @@ def _with_group(scene: Scene, group: int, like: Thing, count: int, rng: Random) 
         count: how many there are.
         rng: chooses where they stand.
     """
+    # Somebody of the group holds something, which has its own place.
     if scene.group(HELD_GROUP + group):
         return
     things = place_group(rng, scene.things[0], like._replace(group=group), count)
     position = scene.group(group)[0]
     others = [thing for thing in scene.things if thing.group != group]
     changed = [*others[:position], *things, *others[position:]]
+    # `holds` and `held` are indices of things, which would be wrong after an insertion or deletion.
     if len(things) != count or any(thing.holds >= 0 for thing in changed):
-        # Where someone holds something, the indices of things would change.
         return
+    # A box is drawn open if there is something in it.
     changed[0] = changed[0]._replace(open=any(thing.slot == "in" for thing in changed))
     yield scene._replace(things=tuple(changed))

@@ -78,15 +78,17 @@ class Pen:
         """Draw one stroke.
 
         Args:
-            tool: disc, block, half, shape, line, curve or dot.
-            numbers: its points, x and y in turns, as shares of the picture's width and height.
+            tool: disc, block, half (a semicircle), shape (a polygon), line, curve (part of an ellipse) or dot.
+            numbers: its points, x and y in turns, as shares of the picture's width and height. A curve has the two
+                corners of its ellipse, then the angles of its start and end as hundredths of degrees; a dot has its
+                centre and its radius.
             ink: its colour by name; "": the tool's usual one.
             thick: how many times as thick a line is as usual.
         """
         width = self.image.width - 1
         height = self.image.height - 1
-        # x and y take turns
-        points = [number * (height if place % 2 else width) for place, number in enumerate(numbers)]
+        # Numbers at even positions are x, those at odd positions y.
+        points = [number * (height if position % 2 else width) for position, number in enumerate(numbers)]
         edge = self.inks["edge"]
         fill = self.inks[ink or "main"]
         thickness = max(1, round(self._line * thick))
@@ -122,6 +124,7 @@ def draw(scene: Scene) -> Image.Image:
         width = (thing.right - thing.left) * SCALE
         height = (thing.bottom - thing.top) * SCALE
         pen = Pen(max(4, width), max(4, height), thing.colour)
+        # What stands in a box is drawn between the box and its front, which hides the lower part.
         if not layer.only_front:
             _draw_thing(pen, thing)
         if f"{thing.kind} front" in DRAWINGS:
@@ -166,6 +169,8 @@ def _draw_pet(pen: Pen, thing: Thing) -> None:
     behind it.
     """
     pet = WORLD["pets"]["lie" if thing.pose == "sleep" else thing.pose]
+    # All lengths are shares of the picture, from 0 to 1. (x, y) is the upper left corner of the head, `size` its width;
+    # the ears, the eye and the nose are placed relative to the head. It looks to the left.
     x, y, size = pet["head"]
     pen.draw(pet["body"])
     if thing.kind == "dog":
@@ -175,15 +180,16 @@ def _draw_pet(pen: Pen, thing: Thing) -> None:
             tip = ear + 0.12 * size
             back = ear + 0.38 * size
             pen.stroke("shape", ear, y + 0.3 * size, tip, y - 0.25 * size, back, y + 0.2 * size)
-    tall = size * pen.image.width / pen.image.height
-    pen.stroke("disc", x, y, x + size, y + tall)
-    eye = x + 0.36 * size
-    level = y + 0.42 * tall
+    # As many pixels as `size`, so that the head is round in a layer that is not square.
+    head_height = size * pen.image.width / pen.image.height
+    pen.stroke("disc", x, y, x + size, y + head_height)
+    eye_x = x + 0.36 * size
+    eye_y = y + 0.42 * head_height
     if thing.pose == "sleep":
-        pen.stroke("line", eye - 0.05, level, eye + 0.04, level, ink="eye", thick=1.5)
+        pen.stroke("line", eye_x - 0.05, eye_y, eye_x + 0.04, eye_y, ink="eye", thick=1.5)
     else:
-        pen.stroke("dot", eye, level, 0.03, ink="eye")
-    pen.stroke("dot", x + 0.08 * size, y + 0.62 * tall, 0.035, ink="nose")
+        pen.stroke("dot", eye_x, eye_y, 0.03, ink="eye")
+    pen.stroke("dot", x + 0.08 * size, y + 0.62 * head_height, 0.035, ink="nose")
     if thing.pose == "sleep":
         pen.draw("line 50 2 64 2 50 26 64 26 ink=dark thick=1.4")  # a Z
     if thing.kind == "dog":
@@ -192,7 +198,7 @@ def _draw_pet(pen: Pen, thing: Thing) -> None:
 
 def _patterned(pen: Pen, pattern: str) -> Image.Image:
     """The pen's layer with stripes or spots wherever it has the thing's own colour; white, or dark on white things."""
-    pixels = np.asarray(pen.image).copy()
+    pixels = np.asarray(pen.image).copy()  # (height, width, RGBA)
     y, x = np.mgrid[0 : pixels.shape[0], 0 : pixels.shape[1]]
     step = max(8, round(min(pixels.shape[:2]) / 4.5))
     if pattern == "striped":
@@ -224,7 +230,7 @@ class SceneFeatures(NamedTuple):
 
 def encode(pictures: list[Image.Image]) -> SceneFeatures:
     """Standardised features of images."""
-    net = network()
+    net = feature_network()
     features = _forward(pictures, net.weights, net.scales)
     return SceneFeatures(
         net.scale_of_pooled.standardised(features.pooled), net.scale_of_regions.standardised(features.regions)
@@ -241,10 +247,14 @@ class FeatureNetwork(NamedTuple):
 
 
 @cache
-def network() -> FeatureNetwork:
-    """The network, built once per process (0.3 s)."""
+def feature_network() -> FeatureNetwork:
+    """The convolutional network that gives pictures their features, built once per process (0.3 s).
+
+    Its weights are random and not trained; the scales are those of the features of a few drawn scenes.
+    """
     rng = np.random.default_rng(SEED)
     weights: list[np.ndarray] = []
+    # CHANNELS has an entry more than there are layers: the inputs of the first one.
     for size, channels, outputs in zip(KERNELS, CHANNELS, CHANNELS[1:], strict=False):
         inputs = size * size * channels
         weights.append(rng.standard_normal((inputs, outputs), np.float32) / np.float32(np.sqrt(inputs)))
@@ -255,15 +265,21 @@ def network() -> FeatureNetwork:
 
 
 def _forward(pictures: list[Image.Image], weights: list[np.ndarray], scales: list[PictureScale]) -> SceneFeatures:
-    """The features of images before they are standardised. Scales that are missing are measured on the pictures, and
-    appended to `scales`: each layer must be scaled before the next one can be measured.
+    """The features of images before they are standardised.
+
+    Args:
+        pictures: n images.
+        weights: of each layer, (kernel * kernel * in, out).
+        scales: of each layer's responses. Those that are missing are measured on the pictures and appended: each layer
+            must be scaled before the next one can be measured.
     """
     small = [np.asarray(picture.resize((INPUT, INPUT), Image.Resampling.BOX), np.float32) for picture in pictures]
-    colours = np.stack(small) / np.float32(127.5) - np.float32(1)
-    along = np.linspace(-1, 1, INPUT, dtype=np.float32)
-    place = np.broadcast_to(np.stack(np.meshgrid(along, along), axis=-1), (len(colours), INPUT, INPUT, 2))
+    colours = np.stack(small) / np.float32(127.5) - np.float32(1)  # 0 to 255 -> -1 to 1
+    # Two more channels say where a pixel is, x and y from -1 to 1: convolutions alone cannot tell left from right.
+    steps = np.linspace(-1, 1, INPUT, dtype=np.float32)
+    x_and_y = np.broadcast_to(np.stack(np.meshgrid(steps, steps), axis=-1), (len(colours), INPUT, INPUT, 2))
     # (n, height, width, channels), as all that follow.
-    maps = np.concatenate([colours, place], axis=-1)
+    maps = np.concatenate([colours, x_and_y], axis=-1)
     for layer, size in enumerate(KERNELS):
         responses = _convolve(maps, weights[layer], size)
         if layer == len(scales):
@@ -274,10 +290,20 @@ def _forward(pictures: list[Image.Image], weights: list[np.ndarray], scales: lis
 
 
 def _convolve(maps: np.ndarray, weights: np.ndarray, size: int) -> np.ndarray:
-    """Convolve with stride 2 and repeated edges: (n, s, s, c) -> (n, s / 2, s / 2, d); size: of the kernel."""
+    """Convolve maps with stride 2; beyond an edge, its pixels are repeated.
+
+    Args:
+        maps: (n, side, side, in).
+        weights: (size * size * in, out).
+        size: the width and height of the kernel in pixels.
+
+    Returns:
+        (n, side / 2, side / 2, out).
+    """
     margin = size // 2
     padded = np.pad(maps, ((0, 0), (margin, margin), (margin, margin), (0, 0)), mode="edge")
+    # (n, side / 2, side / 2, in, size, size): the pixels under the kernel at each of its places.
     windows = np.lib.stride_tricks.sliding_window_view(padded, (size, size), axis=(1, 2))[:, ::STRIDE, ::STRIDE]
     n, height, width = windows.shape[:3]
-    rows = windows.transpose(0, 1, 2, 4, 5, 3).reshape(n * height * width, -1)
-    return (rows @ weights).reshape(n, height, width, -1)
+    pixels_under_kernel = windows.transpose(0, 1, 2, 4, 5, 3).reshape(n * height * width, -1)
+    return (pixels_under_kernel @ weights).reshape(n, height, width, -1)

@@ -33,16 +33,24 @@ Assignment = tuple[tuple[int, ...], ...]
 
 
 @cache
-def _by_slot(relation: str, slot: str, back: str = "") -> Truth:
-    """Whether a thing in a slot has a relation to the anchor, or, if back is "back_", the anchor to the thing."""
+def _relation_to_anchor(relation: str, slot: str, *, reverse: bool = False) -> Truth:
+    """Whether a relation holds between a thing in a slot around the anchor and the anchor, as scenes.toml says.
+
+    Args:
+        relation: such as "on top of".
+        slot: where the thing is, such as "left".
+        reverse: from the anchor to the thing ("the table is under the cup") instead of from the thing to the anchor.
+    """
     groups = {name for name, words in {**_GROUPS, "near": NEAR}.items() if relation in words}
-    entry = WORLD["slots"][slot]
-    if groups & set(entry[f"{back}true"]):
+    # The lists of a slot are true, unsure, back_true and back_unsure; each has names of groups of relations.
+    lists_of_slot = WORLD["slots"][slot]
+    prefix = "back_" if reverse else ""
+    if groups & set(lists_of_slot[f"{prefix}true"]):
         return True
-    return UNSURE if groups & set(entry[f"{back}unsure"]) else False
+    return UNSURE if groups & set(lists_of_slot[f"{prefix}unsure"]) else False
 
 
-def holds(relation: str, scene: Scene, subject: int, target: int) -> Truth:
+def relation_holds(relation: str, scene: Scene, subject: int, target: int) -> Truth:
     """Whether a relation such as "on" holds from one thing of a scene to another; UNSURE where people may disagree.
 
     subject, target: the indices of the things: subject is on target.
@@ -51,44 +59,55 @@ def holds(relation: str, scene: Scene, subject: int, target: int) -> Truth:
         return False
     first = scene.things[subject]
     second = scene.things[target]
+    # A vague preposition: "a girl with a balloon" is true if she holds it, any other use is a matter of opinion.
     if relation not in RELATIONS:
         return (relation == "with" and target == first.holds) or UNSURE
     if relation in LEFT:
-        return _left_of(first, second)
+        return _is_left_of(first, second)
     if relation in RIGHT:
-        return _left_of(second, first)
+        return _is_left_of(second, first)
     # These are somebody and what they hold.
     if first.held == target or second.held == subject:
         return False if relation in (*ON, *UNDER, *IN) else UNSURE
     # A held thing is where its holder is, with more matters of opinion.
     if first.held >= 0:
-        return holds(relation, scene, first.held, target) if relation in (*ON, *IN) else UNSURE
+        return relation_holds(relation, scene, first.held, target) if relation in (*ON, *IN) else UNSURE
     if target == 0:
-        return _by_slot(relation, first.slot)
+        return _relation_to_anchor(relation, first.slot)
     if subject == 0 and second.held < 0:
-        return _by_slot(relation, second.slot, "back_")
-    return _between_things_around(relation, first, second)
+        return _relation_to_anchor(relation, second.slot, reverse=True)
+    return _relation_between_others(relation, first, second)
 
 
-def _between_things_around(relation: str, first: Thing, second: Thing) -> Truth:
-    """Whether a relation other than left and right holds between two things around the anchor."""
+def _relation_between_others(relation: str, first: Thing, second: Thing) -> Truth:
+    """Whether a relation other than left and right holds between two things around the anchor.
+
+    It is surely false or a matter of opinion, never surely true: how such things stand to each other was not planned.
+    """
+    # Only the anchor has things on it or in it.
     if relation in (*ON, *IN):
         return False
     if relation in BESIDE:
-        apart = max(first.left, second.left) - min(first.right, second.right)
-        return False if relation not in NEAR and apart > FAR else UNSURE
+        gap = max(first.left, second.left) - min(first.right, second.right)  # in pixels, below 0 if they overlap
+        return False if relation not in NEAR and gap > FAR else UNSURE
     if relation in (*ABOVE, *UNDER):
         upper, lower = (first, second) if relation in ABOVE else (second, first)
+        # y grows downwards.
         return UNSURE if upper.bottom < lower.bottom - SHIFT / 3 else False
+    # In front of and behind: things to the left and to the right of the anchor stand at the same depth.
     return False if {first.slot, second.slot} <= {"left", "right"} else UNSURE
 
 
-def _left_of(first: Thing, second: Thing) -> Truth:
-    apart = second.middle - first.middle
+def _is_left_of(first: Thing, second: Thing) -> Truth:
+    """Whether the first of two things is to the left of the second, by their slots and where they are drawn."""
+    shift = second.middle - first.middle  # in pixels, above 0 if the first is further left
     slots = {first.slot, second.slot}
-    if first.right <= second.left and slots & {"left", "right"} and slots <= {"left", "right", ""}:
+    stand_side_by_side = bool(slots & {"left", "right"}) and slots <= {"left", "right", ""}
+    if first.right <= second.left and stand_side_by_side:
         return True
-    if apart <= -SHIFT / 2 or (apart < SHIFT / 2 and slots <= {"", "on", "under", "in"}):
+    # What is on, under or in the anchor is not beside it, even if it is drawn a little to the left of its middle.
+    are_one_stack = slots <= {"", "on", "under", "in"}
+    if shift <= -SHIFT / 2 or (shift < SHIFT / 2 and are_one_stack):
         return False
     return UNSURE
 
@@ -108,7 +127,7 @@ def is_doing(verb: str, thing: Thing) -> Truth:
     return UNSURE if thing.pose in VERBS[verb]["unsure"] else False
 
 
-def has(attribute: str, thing: Thing) -> Truth:
+def has_attribute(attribute: str, thing: Thing) -> Truth:
     """Whether an attribute is true of a thing; sizes of things without a size are a matter of opinion."""
     size = {"big": "large", "little": "small", "tiny": "small", "huge": "large"}.get(attribute, attribute)
     if size in ("small", "large"):
@@ -124,7 +143,15 @@ def has(attribute: str, thing: Thing) -> Truth:
 
 
 def scene_row(image_id: str, split: str, scene: Scene, sha256: str) -> dict[str, object]:
-    """A scene as a row of `scenes`: its things, true relations, and matters of opinion; sha256: of the image file."""
+    """A scene as a row of the table scenes: its things, true relations, and relations that are a matter of opinion.
+
+    Args:
+        image_id: of the picture of the scene.
+        split: of the picture, such as train.
+        scene: the things that it shows.
+        sha256: of the file of the picture.
+    """
+    # By truth, the relations between two things: {"subject": 1, "relation": "on", "object": 0}, the numbers of things.
     stated: dict[Truth, list[dict[str, object]]] = {True: [], UNSURE: [], False: []}
     for subject, thing in enumerate(scene.things):
         for target, other in enumerate(scene.things):
@@ -133,7 +160,7 @@ def scene_row(image_id: str, split: str, scene: Scene, sha256: str) -> dict[str,
                 continue
             for relation in RELATIONS:
                 fact = {"subject": subject, "relation": relation, "object": target}
-                stated[holds(relation, scene, subject, target)].append(fact)
+                stated[relation_holds(relation, scene, subject, target)].append(fact)
         if thing.holds >= 0:
             stated[True].append({"subject": subject, "relation": "hold", "object": thing.holds})
     counts = sorted(Counter(thing.kind for thing in scene.things).items())
@@ -196,16 +223,17 @@ def judge(text: str, scene: Scene) -> Judgement:
 
 
 def _judge_claim(claim: Claim, scene: Scene) -> Judgement:
-    """Judge whether a claim holds: that a sentence is true, or that it is false."""
+    """Judge whether a claim holds: that a sentence is true (`claim.true`), or that it is false."""
     judgement = _judge_assertion(claim.text, scene)
     verdict = judgement.verdict
+    if verdict is SceneVerdict.UNDECIDED:
+        return judgement
     if claim.true:
         if verdict is SceneVerdict.MISCOUNTED and not claim.exact:
             verdict = SceneVerdict.TRUE
-    elif verdict is SceneVerdict.FALSE:
-        verdict = SceneVerdict.TRUE
-    elif verdict is not SceneVerdict.UNDECIDED:  # what is claimed to be false must not be true in logic either
-        verdict = SceneVerdict.FALSE
+    else:
+        # What is claimed to be false must not be true in logic either, that is, not MISCOUNTED.
+        verdict = SceneVerdict.TRUE if verdict is SceneVerdict.FALSE else SceneVerdict.FALSE
     return judgement._replace(verdict=verdict)
 
 
@@ -224,10 +252,14 @@ def _judge_assertion(text: str, scene: Scene) -> Judgement:
 
 
 def _judge_reading(reading: Reading, scene: Scene) -> SceneVerdict:
-    """Judge one reading: TRUE if an assignment is surely true with exact counts, FALSE if none can be true."""
+    """Judge one reading of a sentence by all assignments of things to its entities, the best of which counts.
+
+    TRUE: one is surely true with exact counts. UNDECIDED: one with exact counts is a matter of opinion. MISCOUNTED: one
+    is possible, none with exact counts. FALSE: none is possible.
+    """
     best = SceneVerdict.FALSE
-    for assignment in _assignments(reading, scene):
-        truth = _all(_truths(reading, scene, assignment))
+    for assignment in _possible_assignments(reading, scene):
+        truth = _conjunction(_truths_of_reading(reading, scene, assignment))
         if truth is False:
             continue
         is_exact = all(_counts_exactly(reading, scene, assignment, entity) for entity in range(len(reading.entities)))
@@ -240,35 +272,51 @@ def _judge_reading(reading: Reading, scene: Scene) -> SceneVerdict:
     return best
 
 
-def _assignments(reading: Reading, scene: Scene) -> Iterator[Assignment]:
-    """Every assignment of things to the entities: as many things as each entity says, fitting it, none used twice."""
-    options = []
+def _possible_assignments(reading: Reading, scene: Scene) -> Iterator[Assignment]:
+    """Every assignment of things to the entities: as many things as each entity says, fitting it, none used twice.
+
+    For "two cups on a table", ((1, 2), (0,)): the cups are the things 1 and 2 of the scene, the table is thing 0.
+    """
+    choices_of_entities: list[list[tuple[int, ...]]] = []
     for entity in reading.entities:
-        fitting = [index for index in range(len(scene.things)) if _fits(entity, scene, index) is not False]
+        fitting = [index for index in range(len(scene.things)) if _thing_fits(entity, scene, index) is not False]
+        # A plural without a number, "cups", may mean any number of things from two.
         sizes = [entity.number] if entity.number else range(2, len(fitting) + 1)
-        options.append([things for size in sizes for things in combinations(fitting, size)])
-    for assignment in product(*options):
-        if len(set().union(*assignment)) == sum(map(len, assignment)):
+        choices: list[tuple[int, ...]] = []
+        for size in sizes:
+            choices += combinations(fitting, size)
+        choices_of_entities.append(choices)
+    for assignment in product(*choices_of_entities):
+        uses_a_thing_twice = len(set().union(*assignment)) < sum(map(len, assignment))
+        if not uses_a_thing_twice:
             yield assignment
 
 
-def _truths(reading: Reading, scene: Scene, assignment: Assignment) -> Iterator[Truth]:
-    """Whether each thing is what its entity says, and meets each condition."""
+def _truths_of_reading(reading: Reading, scene: Scene, assignment: Assignment) -> Iterator[Truth]:
+    """Whether each thing is what a sentence says of it: of "two red cups on a table", a red cup, and on the table.
+
+    Args:
+        reading: the sentence, as entities (two cups; a table) and conditions (the cups are on the table).
+        scene: what there is.
+        assignment: for each entity, the indices of the things that it is taken to mean.
+    """
     for entity, things in zip(reading.entities, assignment, strict=True):
         for thing in things:
-            yield _fits(entity, scene, thing)
+            yield _thing_fits(entity, scene, thing)
     for condition in reading.conditions:
         for thing in assignment[condition.subject]:
-            yield _meets(condition, scene, thing, assignment)
+            yield _meets_condition(condition, scene, thing, assignment)
 
 
-def _fits(entity: Entity, scene: Scene, index: int) -> Truth:
-    """Whether a thing, given by index, is of an entity's kind and has its attributes."""
+def _thing_fits(entity: Entity, scene: Scene, index: int) -> Truth:
+    """Whether the thing with this index in the scene is of an entity's kind and has its attributes."""
     thing = scene.things[index]
-    return thing.kind == entity.kind and _all(has(attribute, thing) for attribute in entity.attributes)
+    return thing.kind == entity.kind and _conjunction(
+        has_attribute(attribute, thing) for attribute in entity.attributes
+    )
 
 
-def _meets(condition: Condition, scene: Scene, index: int, assignment: Assignment) -> Truth:
+def _meets_condition(condition: Condition, scene: Scene, index: int, assignment: Assignment) -> Truth:
     """Whether one thing meets a condition.
 
     A relation to several things must hold to each of them; a verb needs only one of them.
@@ -281,7 +329,7 @@ def _meets(condition: Condition, scene: Scene, index: int, assignment: Assignmen
     """
     thing = scene.things[index]
     if condition.what == "attribute":
-        return has(condition.word, thing)
+        return has_attribute(condition.word, thing)
     if condition.what == "verb" and condition.object < 0:
         return is_doing(condition.word, thing)
     others = assignment[condition.object]
@@ -290,7 +338,7 @@ def _meets(condition: Condition, scene: Scene, index: int, assignment: Assignmen
         if thing.holds not in others:
             return False
         return True if condition.word in ("hold", "carry") else UNSURE
-    return _all(holds(condition.word, scene, index, other) for other in others)
+    return _conjunction(relation_holds(condition.word, scene, index, other) for other in others)
 
 
 def _counts_exactly(reading: Reading, scene: Scene, assignment: Assignment, entity: int) -> bool:
@@ -309,19 +357,21 @@ def _counts_exactly(reading: Reading, scene: Scene, assignment: Assignment, enti
         return True
     conditions = [condition for condition in reading.conditions if entity in (condition.subject, condition.object)]
     for thing in range(len(scene.things)):
-        if thing in assignment[entity] or _fits(reading.entities[entity], scene, thing) is not True:
+        if thing in assignment[entity] or _thing_fits(reading.entities[entity], scene, thing) is not True:
             continue
+        # If all is as true of this other thing, the number in the sentence is too small.
         instead = (*assignment[:entity], (thing,), *assignment[entity + 1 :])
-        if all(
-            _meets(condition, scene, subject, instead) is True
+        truths = [
+            _meets_condition(condition, scene, subject, instead)
             for condition in conditions
             for subject in instead[condition.subject]
-        ):
+        ]
+        if all(truth is True for truth in truths):
             return False
     return True
 
 
-def _all(truths: Iterable[Truth]) -> Truth:
+def _conjunction(truths: Iterable[Truth]) -> Truth:
     """The conjunction of three-valued truths: False if any is, else None (unsure) if any is, else True."""
     unsure = False
     for truth in truths:

@@ -88,8 +88,12 @@ def _word_items() -> dict[str, _Item]:
 WORDS = _word_items()
 
 
-def _to_items(text: str) -> Iterator[_Item]:
-    """The words and noun phrases of a sentence. Raises UnreadError at an unknown word."""
+def _split_into_items(text: str) -> Iterator[_Item]:
+    """The words and noun phrases of a sentence: "two cups" "are" "on" "a table". Raises UnreadError at an unknown word.
+
+    At each place a preposition of several words comes before a noun phrase, and that before a single word.
+    """
+    # Runs of letters, runs of digits, and each punctuation mark.
     words = re.findall(r"[a-z]+|\d+|[^\sa-z\d]", text.lower().rstrip(" \t\n.!"))
     while words:
         preposition = next((name for name in PREPOSITIONS if words[: len(name)] == name), None)
@@ -97,7 +101,7 @@ def _to_items(text: str) -> Iterator[_Item]:
             yield _Item("prep", " ".join(preposition))
             words = words[len(preposition) :]
             continue
-        phrase = _noun_phrase(words)
+        phrase = _leading_noun_phrase(words)
         if phrase is not None:
             yield phrase.item
             words = phrase.rest
@@ -115,7 +119,7 @@ class _Phrase(NamedTuple):
     rest: list[str]
 
 
-def _noun_phrase(words: list[str]) -> _Phrase | None:
+def _leading_noun_phrase(words: list[str]) -> _Phrase | None:
     """The noun phrase that words begin with, such as "the two small red balls"; None if they begin with something else.
 
     It is read from left to right: determiners and numbers, adjectives, then the noun. Raises UnreadError if what
@@ -150,7 +154,7 @@ def _noun_phrase(words: list[str]) -> _Phrase | None:
     return _Phrase(_Item("np", "the" if words[0] == "the" else "", entity=entity), words[position + 1 :])
 
 
-Entities = tuple[int, ...]  # indices of entities
+Entities = tuple[int, ...]  # numbers of entities, by the order in which the sentence names them
 
 
 class _State(NamedTuple):
@@ -200,25 +204,32 @@ class _State(NamedTuple):
 
 
 def read(text: str) -> list[Reading]:
-    """All readings of a sentence (UnreadError: none); those in which verbs and pronouns agree, if there are any."""
-    states = list(_clause(_State(tuple(_to_items(text)))))
+    """All readings of a sentence; only those in which verbs and pronouns agree, if there are any such.
+
+    Raises UnreadError when the grammar does not read the sentence.
+    """
+    states = list(_read_clause(_State(tuple(_split_into_items(text)))))
     if not states:
         raise UnreadError("not a sentence of the grammar")
     agreeing = [state for state in states if state.agrees]
     return list(dict.fromkeys(Reading(state.entities, state.conditions) for state in agreeing or states))
 
 
-# Each of the following yields the states after one part of a sentence, for each way to read it; _clause and _tail, for
-# each way to read it with all that follows.
+# A parser with backtracking: each of the following functions takes the state before one part of a sentence and yields a
+# state for each way to read that part; nothing if it cannot be read so. Those that say "and all that follows it" go on
+# to the end of the sentence, so that their states are whole readings.
 
 
-def _names(state: _State) -> Iterator[_State]:
-    """One or more noun phrases, joined by "and"; they become `last`."""
+def _read_noun_phrases(state: _State) -> Iterator[_State]:
+    """Read one or more noun phrases that are joined by "and"; the entities they name become `last`.
+
+    Yields a state after each of them, as "and" may also begin a clause: "a cup and a dog" or "a cup, and a dog is …".
+    """
     named: Entities = ()
     while state.next.what == "np":
         entity = state.next.entity
         same_kind = [number for number, other in enumerate(state.entities) if other.kind == entity.kind]
-        # A second mention: what it adds is said of the first.
+        # A second mention ("a ball … the red ball"): what it adds is said of the first.
         if state.next.word == "the" and same_kind:
             named = (*named, same_kind[0])
             for attribute in entity.attributes:
@@ -232,130 +243,140 @@ def _names(state: _State) -> Iterator[_State]:
             state = state.skip()
 
 
-def _objects(state: _State) -> Iterator[_State]:
-    """The states after reading an object: noun phrases, or a pronoun for something that was mentioned before."""
+def _read_object(state: _State) -> Iterator[_State]:
+    """Read the object of a preposition: noun phrases, or a pronoun for an entity that was named before.
+
+    The entities that it means become `last`. A pronoun has a state for each entity that it may mean.
+    """
     if state.next.what == "pronoun":
+        only_subjects_are_named = len(state.subjects) == len(state.entities)
         for entity in range(len(state.entities)):
-            # A pronoun in the object means no subject, unless nothing else has been mentioned.
-            if entity not in state.subjects or len(state.subjects) == len(state.entities):
+            # In "a cup is on a table with a box on it", "it" is not the subject, the cup.
+            if entity not in state.subjects or only_subjects_are_named:
                 yield state.agree(state.next.form, (entity,)).skip()._replace(last=(entity,))
-    yield from _names(state)
+    yield from _read_noun_phrases(state)
 
 
-def _clause(state: _State) -> Iterator[_State]:
-    """A clause: "there is a cup", "on the table is a cup", "it is red", "a cup is on a table"."""
+def _read_clause(state: _State) -> Iterator[_State]:
+    """Read a clause and all that follows it: "there is a cup", "on the table is a cup", "it is red", "a cup is big"."""
     first = state.next
     after = state.skip()
     if first.what == "there" and after.next.what == "be":
-        for named in _names(after.skip()):
-            yield from _tail(named.agree(after.next.form, named.last)._replace(subjects=named.last))
+        for named in _read_noun_phrases(after.skip()):
+            yield from _read_rest(named.agree(after.next.form, named.last)._replace(subjects=named.last))
     elif first.what == "prep":
-        yield from _inverted(state)
+        yield from _read_inverted_clause(state)
     elif first.what == "pronoun":
         for entity in range(len(state.entities)):
-            yield from _tail(after.agree(first.form, (entity,))._replace(subjects=(entity,), last=(entity,)))
+            yield from _read_rest(after.agree(first.form, (entity,))._replace(subjects=(entity,), last=(entity,)))
     else:
-        for named in _names(state):
-            yield from _tail(named._replace(subjects=named.last))
+        for named in _read_noun_phrases(state):
+            yield from _read_rest(named._replace(subjects=named.last))
 
 
-def _inverted(state: _State) -> Iterator[_State]:
-    """An inverted clause: "On the table (there) is a cup"."""
+def _read_inverted_clause(state: _State) -> Iterator[_State]:
+    """Read a clause that begins with a preposition, and all that follows it: "On the table (there) is a cup"."""
     preposition = state.next.word
-    for placed in _placed(state.skip()):
+    for placed in _read_place(state.skip()):
         while placed.next.what == "there" or placed.next.word == ",":
             placed = placed.skip()
         verb = placed.next
         if verb.what not in ("verb", "be"):
             continue
-        for named in _names(placed.skip()):
+        for named in _read_noun_phrases(placed.skip()):
             stated = named.with_condition("relation", preposition, named.last, placed.last).agree(verb.form, named.last)
             if verb.what == "verb":
                 stated = stated.with_condition("verb", verb.word, named.last)
-            yield from _tail(stated._replace(subjects=named.last))
+            yield from _read_rest(stated._replace(subjects=named.last))
 
 
-def _placed(state: _State) -> Iterator[_State]:
-    """The object of a preposition: "the table", "the table next to a chair"."""
-    for named in _objects(state):
+def _read_place(state: _State) -> Iterator[_State]:
+    """Read where something is, after the preposition: "the table", "the table next to a chair"."""
+    for named in _read_object(state):
         yield named
         if named.next.what == "prep":
-            for other in _objects(named.skip()):
-                yield other.with_condition("relation", named.next.word, named.last, other.last)._replace(
-                    last=named.last
-                )
+            preposition = named.next.word
+            for other in _read_object(named.skip()):
+                related = other.with_condition("relation", preposition, named.last, other.last)
+                # What is placed is on the table, not next to the chair.
+                yield related._replace(last=named.last)
 
 
-def _tail(state: _State) -> Iterator[_State]:
-    """What follows a subject: predicates, prepositional phrases and further clauses."""
+def _read_rest(state: _State) -> Iterator[_State]:
+    """Read what follows a subject, to the end of the sentence: predicates, prepositional phrases, further clauses."""
     match state.next.what:
         case "end":
             yield state
         case "be":
-            yield from _after_be(state)
+            yield from _read_after_be(state)
         case "verb":
-            yield from _after_verb(state)
+            yield from _read_after_verb(state)
         case "prep":
-            yield from _after_preposition(state)
+            yield from _read_after_preposition(state)
         case "and":
-            yield from _after_and(state)
+            yield from _read_after_and(state)
 
 
-def _attachments(state: _State) -> list[Entities]:
-    """What a participle or preposition may say something about: the subjects, or what was named last."""
+def _possible_subjects(state: _State) -> list[Entities]:
+    """The entities that a participle or preposition may be about: the clause's subjects, or those named last.
+
+    Both are one entry if they are the same: [(0,), (1,)] in "a cup on a table | near …", [(0,)] in "a cup | near …".
+    """
     return list(dict.fromkeys((state.subjects, state.last)))
 
 
-def _after_be(state: _State) -> Iterator[_State]:
-    """The predicate of "is": "is red", "is sitting", "is on a table"."""
+def _read_after_be(state: _State) -> Iterator[_State]:
+    """Read the predicate of "is", and all that follows it: "is red", "is sitting", "is on a table"."""
     after = state.skip()
     agreed = after.agree(state.next.form, state.subjects)
     if after.next.what == "adjective":
-        yield from _tail(agreed.with_condition("attribute", after.next.word, state.subjects).skip())
+        yield from _read_rest(agreed.with_condition("attribute", after.next.word, state.subjects).skip())
     elif after.next.what in ("verb", "prep"):
-        yield from _tail(agreed._replace(last=state.subjects))
+        yield from _read_rest(agreed._replace(last=state.subjects))
 
 
-def _after_verb(state: _State) -> Iterator[_State]:
-    """A verb or participle, with or without an object."""
+def _read_after_verb(state: _State) -> Iterator[_State]:
+    """Read a verb or participle, with or without an object, and all that follows it."""
     verb = state.next
-    attachments = _attachments(state)
-    # A finite verb is the subject's.
-    for subjects in attachments[:1] if verb.form else attachments:
+    possible_subjects = _possible_subjects(state)
+    if verb.form:
+        # A finite verb ("sits") is the subject's; a participle ("sitting") may be that of what was named last, too.
+        possible_subjects = possible_subjects[:1]
+    for subjects in possible_subjects:
         agreed = state.skip().agree(verb.form, subjects)
-        yield from _tail(agreed.with_condition("verb", verb.word, subjects)._replace(last=subjects))
-        for named in _names(agreed):
-            yield from _tail(named.with_condition("verb", verb.word, subjects, named.last))
+        yield from _read_rest(agreed.with_condition("verb", verb.word, subjects)._replace(last=subjects))
+        for named in _read_noun_phrases(agreed):
+            yield from _read_rest(named.with_condition("verb", verb.word, subjects, named.last))
 
 
-def _after_preposition(state: _State) -> Iterator[_State]:
-    """A prepositional phrase, which may belong to the subject or to what was named last."""
+def _read_after_preposition(state: _State) -> Iterator[_State]:
+    """Read a prepositional phrase, of the subject or of what was named last, and all that follows it."""
     preposition = state.next.word
     after = state.skip()
-    for named in _objects(after):
-        for subjects in _attachments(state):
+    for named in _read_object(after):
+        for subjects in _possible_subjects(state):
             if after.next.what == "pronoun" and not set(subjects).isdisjoint(named.last):
                 # "it" cannot be its own subject.
                 continue
-            yield from _tail(named.with_condition("relation", preposition, subjects, named.last))
+            yield from _read_rest(named.with_condition("relation", preposition, subjects, named.last))
     if preposition == "with":
-        for named in _names(after):
+        for named in _read_noun_phrases(after):
             # "a table with a cup on it": the "with" itself states nothing.
             if named.next.what in ("prep", "verb"):
-                yield from _tail(named._replace(subjects=named.last))
+                yield from _read_rest(named._replace(subjects=named.last))
 
 
-def _after_and(state: _State) -> Iterator[_State]:
-    """A second predicate, phrase or clause."""
+def _read_after_and(state: _State) -> Iterator[_State]:
+    """Read "and" with a second predicate, phrase or clause, and all that follows it."""
     after = state.skip()
     while after.next.what == "and":  # ", and"
         after = after.skip()
     if after.next.what in ("be", "verb"):  # the same subjects
-        yield from _tail(after._replace(last=state.subjects))
+        yield from _read_rest(after._replace(last=state.subjects))
     elif after.next.what == "prep":
-        yield from _tail(after)
+        yield from _read_rest(after)
     else:
-        yield from _clause(after)
+        yield from _read_clause(after)
 
 
 _NP = r"((?:(?:a|an|the|one|two|three|four|five|six|seven|eight|nine|his|her|its|their) )?(?:[a-z]+ )*?[a-z]+)"
@@ -380,8 +401,10 @@ class Claim(NamedTuple):
 
 
 def claims(text: str) -> list[Claim] | None:
-    """What a sentence with a denial claims, all of which must hold; None without one. "a cat with no dog nearby" -> "a
-    cat" is true, "there is a dog" false; "a dog, not a cat, sits" -> "a dog sits" is true, "a cat sits" false.
+    """Split a sentence with a denial into claims, all of which must hold; None for a sentence that denies nothing.
+
+    "a cat with no dog nearby" -> "a cat" is true, "there is a dog" is false.
+    "a dog, not a cat, sits" -> "a dog sits" is true, "a cat sits" is false.
     """
     lower = text.lower().rstrip(". ")
     # "there is a dog in the picture" does not count the dogs.
@@ -396,15 +419,15 @@ def claims(text: str) -> list[Claim] | None:
     rest = Claim(" ".join(f"{before} {after}".split()).replace(" ,", ","), true=True)
     match _DENIALS[denial.re.pattern]:
         case "corrected":  # "a dog, not a cat, sits"
-            stated = [rest, Claim(_corrected(before, denied, after), true=False)]
+            stated = [rest, Claim(_with_denied_noun(before, denied, after), true=False)]
         case "lacking":  # "a table without a cup"
-            stated = [rest, Claim(f"{before}with {_indefinite(denied)}{after}", true=False)]
+            stated = [rest, Claim(f"{before}with {_with_indefinite_article(denied)}{after}", true=False)]
         case "there is none":  # "there is no dog under a table"
             stated = [Claim(f"{before}{_there_is_one(denied)}{after}", true=False)]
         case "nearby":  # "a cat with a dog but no cups nearby"
             present, _, absent = denied.partition(" but no ")
             be = "are" if present.split()[-1] in PLURALS else "is"
-            stated = [rest, Claim(f"there {be} {_indefinite(present)}", true=True, exact=False)]
+            stated = [rest, Claim(f"there {be} {_with_indefinite_article(present)}", true=True, exact=False)]
             if absent:
                 stated.append(Claim(_there_is_one(absent), true=False))
         case _:  # "a cat but no dog"
@@ -412,21 +435,25 @@ def claims(text: str) -> list[Claim] | None:
     return [claim._replace(exact=claim.exact and exact) for claim in stated]
 
 
-def _corrected(before: str, denied: str, after: str) -> str:
-    """The sentence with the word that is denied: "a dog", "a cat", " sits" -> "a cat sits"."""
+def _with_denied_noun(before: str, denied: str, after: str) -> str:
+    """The sentence that "A, not B, …" denies, with B's noun in the place of A's.
+
+    before, denied and after are "a dog", "a cat" and " sits" for "a dog, not a cat, sits"; returns "a cat sits".
+    """
     *words, _ = before.split()
-    wrong = denied.split()[-1]
+    denied_noun = denied.split()[-1]
     if words and words[-1] in ("a", "an"):
-        words[-1] = indefinite_article(wrong)
-    return " ".join([*words, wrong, after.strip()]).strip()
+        words[-1] = indefinite_article(denied_noun)
+    return " ".join([*words, denied_noun, after.strip()]).strip()
 
 
-def _indefinite(noun: str) -> str:
+def _with_indefinite_article(noun: str) -> str:
+    """ "the dog" -> "a dog"; a plural has no article."""
     noun = re.sub(r"^(a|an|the) ", "", noun)
     return noun if noun.split()[-1] in PLURALS else f"{indefinite_article(noun)} {noun}"
 
 
 def _there_is_one(noun: str) -> str:
-    """That there is such a thing: if this is false, there are not several either."""
+    """ "red balls" or "red ball" -> "there is a red ball": if that is false, there are not several either."""
     *before, last = noun.split()
-    return f"there is {_indefinite(' '.join([*before, NOUNS.get(last, last)]))}"
+    return f"there is {_with_indefinite_article(' '.join([*before, NOUNS.get(last, last)]))}"

@@ -63,9 +63,9 @@ def judge_run(run: Path, table: str = "negatives") -> pd.DataFrame:
 
 
 def _rows(run: Path, name: str) -> Iterator[Mapping[str, Cell]]:
-    """The rows of a table that are judged, with the columns which that needs.
+    """The rows of the table `name` (captions, negatives, refined or positives), with the columns that are judged.
 
-    name: captions, negatives or positives. A run without the table positives has no rows of it.
+    A run without the table positives has no rows of it.
     """
     if name == "positives" and not has_table(run, name):
         return

@@ -254,7 +254,17 @@ def _pattern(rng: Random, kind: ThingKind) -> str:
 
 
 def _holding(rng: Random, person: Thing, number: int, used: set[tuple[str, str]]) -> list[Thing]:
-    """A person and a thing held on the side away from the anchor; number: the person's index in the scene."""
+    """Give a person a thing to hold, on the side away from the anchor.
+
+    Args:
+        rng: draws the thing.
+        person: who is to hold it.
+        number: the person's index in the scene; the thing takes the next.
+        used: the kinds and colours already in the scene; that of the thing is added.
+
+    Returns:
+        The person, who now holds it, and the thing.
+    """
     kind = KINDS[rng.choice(HELD)]
     colour = rng.choice([colour for colour in kind.colours if (kind.name, colour) not in used])
     used.add((kind.name, colour))

@@ -65,7 +65,9 @@ def ask(address: str, model: str, tests: TestSet, place: Path, config: ScoreConf
     limits = {name: getattr(config, name) for name in LIMITS}
     endpoint_config = EndpointConfig(url=url, model=name, temperature=0.0, **limits)
     with Endpoint(endpoint_config, cache_path(place), "score") as endpoint:
-        answers = collect("score", endpoint, _requests(tests, pairs), progress, len(WANTED) * len(pairs)).answers
+        answers = collect(
+            "score", endpoint, _requests_of_pairs(tests, pairs), progress, len(WANTED) * len(pairs)
+        ).answers
 
     answers_of_pair = [answers[start : start + len(WANTED)] for start in range(0, len(answers), len(WANTED))]
     # A pair that the budget covers in part says nothing of both orders, so it counts as not asked.
@@ -73,7 +75,7 @@ def ask(address: str, model: str, tests: TestSet, place: Path, config: ScoreConf
     if not asked.any():
         raise ValueError(f"{model}: the budget is spent before any pair was asked: raise max_requests")
     replies = np.array(
-        [_replies(of_pair) for of_pair, whole in zip(answers_of_pair, asked, strict=True) if whole]
+        [_read_replies(of_pair) for of_pair, whole in zip(answers_of_pair, asked, strict=True) if whole]
     )  # (pairs asked, 6)
     pairs = pairs[asked]
     counts = {
@@ -82,20 +84,23 @@ def ask(address: str, model: str, tests: TestSet, place: Path, config: ScoreConf
         "undecided answers": int((replies == "").sum()),
         "pairs not asked, the budget is spent": int((~asked).sum()),
     }
-    return Asked(_outcomes(tests, pairs, (replies == WANTED).astype(float)), counts)
+    return Asked(_outcomes_of_answers(tests, pairs, (replies == WANTED).astype(float)), counts)
 
 
-def _replies(answers: Sequence[ChatAnswer]) -> list[str]:
+def _read_replies(answers: Sequence[ChatAnswer]) -> list[str]:
     """What is decided in the answers about a pair, in the order of WANTED; "" for one that is undecided."""
     which = [read_letter(answer.text) for answer in answers[:4]]
     is_it = [read_yes_or_no(answer.text) for answer in answers[4:]]
     return which + is_it
 
 
-def _outcomes(tests: TestSet, pairs: pd.DataFrame, right: np.ndarray) -> list[ProtocolOutcome]:
-    """What is right of pairs by protocol: half of a pair for one of the orders in `pairs` and `half-truth`.
+def _outcomes_of_answers(tests: TestSet, pairs: pd.DataFrame, right: np.ndarray) -> list[ProtocolOutcome]:
+    """What is right of pairs by protocol; in `pairs` and `half-truth` a pair is half right if one of its orders is.
 
-    right: (pairs, 6) 1 or 0, in the order of WANTED.
+    Args:
+        tests: the test set, for its groups of operators.
+        pairs: those that were asked about, rows of `TestSet.pairs`.
+        right: (pairs, 6) 1 or 0, whether each answer is the one of WANTED.
     """
     seen = right[:, :2]
     unseen = right[:, 2:4]
@@ -112,7 +117,7 @@ def _outcomes(tests: TestSet, pairs: pd.DataFrame, right: np.ndarray) -> list[Pr
     ]
 
 
-def _requests(tests: TestSet, pairs: pd.DataFrame) -> Iterator[Request]:
+def _requests_of_pairs(tests: TestSet, pairs: pd.DataFrame) -> Iterator[Request]:
     """The requests of each pair, one pair after the other, so that a budget covers whole pairs."""
     columns = (pairs["image"].tolist(), pairs["true"].tolist(), pairs["false"].tolist())
     for image, true, false in zip(*columns, strict=True):

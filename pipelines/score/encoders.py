@@ -205,8 +205,9 @@ class RawVectors(NamedTuple):
 
 
 def arrays(rest: str, tests: TestSet) -> RawVectors:
-    """`npy:IMAGES,TEXTS`: two memory-mapped arrays in the order of `--lists`. Raises FileNotFoundError, or
-    ValueError if one does not fit.
+    """The vectors in two NumPy files that a user has made (`npy:IMAGES,TEXTS`), in the order of `--lists`.
+
+    rest: the two paths. Raises FileNotFoundError, or ValueError if an array does not fit.
     """
     rule = "npy must be two files, npy:IMAGES.npy,TEXTS.npy"
     paths = [Path(part) for part in rest.split(",")]
@@ -321,12 +322,14 @@ class _KeptVectors(NamedTuple):
         table = f"embeddings_{what}_{hash_value(identity)[:12]}"
 
         def batches(start: int, stop: int) -> Iterator[np.ndarray]:
+            """The vectors from `start` to `stop`, (batch, d) at a time; shows the progress."""
             for first in range(start, stop, self.batch):
                 vectors = compute(slice(first, min(first + self.batch, stop)))
                 self.progress.advance(len(vectors), 0)
                 yield vectors
 
         def make_shard(start: int) -> StageResult:
+            """The shard of the table whose first vector has the number `start`."""
             stop = min(start + self.rows_per_shard, len(names))
             vectors = np.ascontiguousarray(np.concatenate([*batches(start, stop)]), dtype=np.float32)
             ends = pa.array(np.arange(len(vectors) + 1, dtype=np.int32) * vectors.shape[1])

@@ -84,15 +84,17 @@ class Vectors(NamedTuple):
 
 
 def _all_inner_products(candidates: np.ndarray, queries: np.ndarray) -> np.ndarray:
+    """The score of each candidate (n, d) for each query (m, d): (n, m)."""
     return candidates @ queries.T
 
 
 def _inner_products(left: np.ndarray, rows: np.ndarray, right: np.ndarray, others: np.ndarray) -> np.ndarray:
-    """The inner product of each of `rows` (n,) of `left` with the one of `others` (n,) of `right`: (n,)."""
+    """The inner product of row rows[i] of `left` and row others[i] of `right`, for each i: (n,)."""
     # In blocks: the vectors of all rows, taken out side by side, may be larger than both arrays.
-    return np.concatenate(
-        [np.einsum("nd,nd->n", left[rows[block]], right[others[block]]) for block in blocks(len(rows), left.shape[1])]
-    )
+    products = []
+    for block in blocks(len(rows), left.shape[1]):
+        products.append(np.einsum("nd,nd->n", left[rows[block]], right[others[block]]))
+    return np.concatenate(products)
 
 
 def unit(vectors: np.ndarray, what: str) -> np.ndarray:
@@ -109,21 +111,21 @@ def unit(vectors: np.ndarray, what: str) -> np.ndarray:
 def measure(vectors: Vectors, tests: TestSet) -> list[ProtocolOutcome]:
     """All protocols that the set has cases for, for each group of operators (see `TestSet.groups`)."""
     # The same cases in the same order without images: what is right there as well, the texts alone have told.
-    with_images = _outcomes(vectors, tests)
-    without_images = _outcomes(vectors.without_images(), tests)
+    with_images = _outcomes_of_vectors(vectors, tests)
+    without_images = _outcomes_of_vectors(vectors.without_images(), tests)
     return [seen._replace(blind=unseen.right) for seen, unseen in zip(with_images, without_images, strict=True)]
 
 
-def _outcomes(vectors: Vectors, tests: TestSet) -> Iterator[ProtocolOutcome]:
+def _outcomes_of_vectors(vectors: Vectors, tests: TestSet) -> Iterator[ProtocolOutcome]:
     """The outcomes of all protocols by one model's vectors, in a fixed order."""
-    yield from _pairs(vectors, tests)
-    yield from _two_images(vectors, tests)
-    yield from _multiple_choice(vectors, tests)
+    yield from _pair_outcomes(vectors, tests)
+    yield from _two_image_outcomes(vectors, tests)
+    yield from _multiple_choice_outcomes(vectors, tests)
     # Without denials NegBench's retrieval says nothing new.
     if tests.denies.any():
-        yield from _queries(vectors, tests)
+        yield from _query_outcomes(vectors, tests)
     if len(tests.pairs):
-        yield from _retrieval(vectors, tests)
+        yield from _retrieval_outcomes(vectors, tests)
 
 
 def outcomes_by_group(
@@ -150,7 +152,7 @@ def outcomes_by_group(
             )
 
 
-def _pairs(vectors: Vectors, tests: TestSet) -> Iterator[ProtocolOutcome]:
+def _pair_outcomes(vectors: Vectors, tests: TestSet) -> Iterator[ProtocolOutcome]:
     """SugarCrepe's pairs, of the first negative of each caption and operator: the image is nearer to the caption.
 
     `half-truth` (CS-CLIP): of negatives that only add to it. `two captions` (SugarCrepe++): nearer to both true
@@ -184,7 +186,7 @@ def _pairs(vectors: Vectors, tests: TestSet) -> Iterator[ProtocolOutcome]:
         yield from outcomes_by_group(tests.groups, protocol, operator[cases], image[cases], outcome[cases])
 
 
-def _two_images(vectors: Vectors, tests: TestSet) -> Iterator[ProtocolOutcome]:
+def _two_image_outcomes(vectors: Vectors, tests: TestSet) -> Iterator[ProtocolOutcome]:
     """Winoground's scores (Thrush et al. 2022, equations 1 to 3) of two images with a caption each.
 
     `text`: for both images the own caption scores above the other; `image`: for both captions the own image does;
@@ -206,7 +208,7 @@ def _two_images(vectors: Vectors, tests: TestSet) -> Iterator[ProtocolOutcome]:
         yield from outcomes_by_group(tests.groups, name, cases["operator"].to_numpy(), first_image, right)
 
 
-def _multiple_choice(vectors: Vectors, tests: TestSet) -> Iterator[ProtocolOutcome]:
+def _multiple_choice_outcomes(vectors: Vectors, tests: TestSet) -> Iterator[ProtocolOutcome]:
     """Multiple choice (NegBench): the image is nearer to the true option than to every false one, by template."""
     # M questions: image, true option and template are (M,); the false options (M, F), with NONE behind the last one.
     image, true, false, template, templates = tests.questions
@@ -217,9 +219,10 @@ def _multiple_choice(vectors: Vectors, tests: TestSet) -> Iterator[ProtocolOutco
     yield from outcomes_by_group(group_masks(templates), "multiple choice", template, image, right)
 
 
-def _queries(vectors: Vectors, tests: TestSet) -> Iterator[ProtocolOutcome]:
-    """NegBench's retrieval, if captions deny something: a caption finds its image if fewer than QUERIED others are as
-    near, of captions that deny nothing and, `denials`, of those that do.
+def _query_outcomes(vectors: Vectors, tests: TestSet) -> Iterator[ProtocolOutcome]:
+    """NegBench's retrieval of images: a caption finds its image if fewer than QUERIED other images are as near.
+
+    Captions that deny something are reported by themselves, as `denials`.
     """
     image, text = tests.captions.T
     outranking = vectors.images_outranking(text, vectors.similarity(image, text))
@@ -229,10 +232,12 @@ def _queries(vectors: Vectors, tests: TestSet) -> Iterator[ProtocolOutcome]:
             yield ProtocolOutcome(protocol, ALL, image[inside], right[inside])
 
 
-def _retrieval(vectors: Vectors, tests: TestSet) -> Iterator[ProtocolOutcome]:
-    """How often an image ranks an own caption first: among all captions; with the negatives of its own (VSE-C), or of
-    all (UniVSE), beside them. Each distinct text counts once, and an image's own captions never against it; a text that
-    is true of another image counts as false.
+def _retrieval_outcomes(vectors: Vectors, tests: TestSet) -> Iterator[ProtocolOutcome]:
+    """How often an image ranks a caption of its own first, in three settings.
+
+    Among all captions; with the negatives of its own captions beside them (VSE-C); with the negatives of all captions
+    (UniVSE). Each distinct text counts once, and an image's own captions never against it; a text that is true of
+    another image counts as false.
     """
     image, text = tests.captions.T
     images = len(tests.images)
@@ -258,8 +263,9 @@ def _retrieval(vectors: Vectors, tests: TestSet) -> Iterator[ProtocolOutcome]:
         if inside.any():
             # Images without a negative of the group are not attacked: they would only raise the share.
             attacked = np.unique(shown[inside])
-            of_own = np.bincount(shown[inside & beaten], minlength=images)
-            of_all = outranking[:, 1:][:, members].sum(1)
-            for which, added in (("own", of_own), ("all", of_all)):
-                right = false_captions + added == 0
+            # (images,): how many negatives outrank the best caption of each image.
+            own_negatives = np.bincount(shown[inside & beaten], minlength=images)
+            all_negatives = outranking[:, 1:][:, members].sum(1)
+            for which, negatives_above in (("own", own_negatives), ("all", all_negatives)):
+                right = false_captions + negatives_above == 0
                 yield ProtocolOutcome(f"image to text, {which} negatives", group, attacked, right[attacked])

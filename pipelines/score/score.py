@@ -134,7 +134,7 @@ def score(source: Path, models: Sequence[str], config: ScoreConfig, progress: Pr
 
             outcomes, about = ask(model.removeprefix("endpoint:"), model, tests, place, config, progress)
         else:
-            outcomes = measure(_vectors(model, tests, source, place, config, progress), tests)
+            outcomes = measure(_vectors_of_model(model, tests, source, place, config, progress), tests)
             about = {
                 "images": len(tests.images),
                 "captions": len(tests.captions),
@@ -161,7 +161,9 @@ def _check_model(model: str) -> None:
         require_libraries(needed, "torch", "sklearn", *of_kind)
 
 
-def _vectors(model: str, tests: TestSet, source: Path, place: Path, config: ScoreConfig, progress: Progress) -> Vectors:
+def _vectors_of_model(
+    model: str, tests: TestSet, source: Path, place: Path, config: ScoreConfig, progress: Progress
+) -> Vectors:
     """The unit vectors that a model gives to the images and texts of a test set.
 
     Args:
@@ -186,10 +188,7 @@ def _vectors(model: str, tests: TestSet, source: Path, place: Path, config: Scor
 
 
 def protocol_scores(
-    outcomes: Sequence[ProtocolOutcome],
-    tests: TestSet,
-    blind: Mapping[GroupOfProtocol, Baseline],
-    config: ScoreConfig,
+    outcomes: Sequence[ProtocolOutcome], tests: TestSet, blind: Mapping[GroupOfProtocol, Baseline], config: ScoreConfig
 ) -> list[ProtocolScore]:
     """The percentages right, with and without the image, beside the baselines and chance.
 
@@ -212,6 +211,7 @@ def protocol_scores(
     percentages = iter(ratios_with_intervals(np.stack(counts, 1), np.stack(sizes, 1), config.seed, config.resamples))
 
     def next_percentage(outcome: ProtocolOutcome) -> Percentage:
+        """The next percentage, in the order in which the counts were listed above."""
         value, (low, high) = next(percentages)
         return {"value": value, "low": low, "high": high, "n": len(outcome.right)}
 
@@ -300,11 +300,11 @@ def to_text(models: Sequence[ModelScores]) -> str:
             by_protocol.setdefault(row["protocol"], []).append(row)
         for protocol, rows in by_protocol.items():
             head = [f"{protocol}, %", "cases", "score", "without image", "blind baseline", "chance"]
-            lines += [f"{rule_of(protocol).right}:", *text_table([head, *map(_cells, rows)]), ""]
+            lines += [f"{rule_of(protocol).right}:", *text_table([head, *map(_table_cells, rows)]), ""]
     return "\n".join(lines).rstrip()
 
 
-def _cells(row: ProtocolScore) -> list[str]:
+def _table_cells(row: ProtocolScore) -> list[str]:
     """The cells of a score in the table of its protocol."""
     baseline = row["baseline"]
     name = f" {baseline['name']}" if baseline else ""

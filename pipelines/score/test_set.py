@@ -47,7 +47,7 @@ from ..readers.pairs import (
     read_published,
 )
 from ..tables.columns import check_operators
-from ..tables.examples import by_caption, by_image, chosen_names, example_tables, other_wordings, questions
+from ..tables.examples import by_caption, by_image, chosen_names, example_tables, other_wordings, two_noun_questions
 from ..tables.images import Images, abbreviate
 
 if TYPE_CHECKING:
@@ -188,7 +188,10 @@ class TestSet:
 
 
 def group_masks(names: Sequence[str], between: dict[str, np.ndarray] | None = None) -> dict[str, np.ndarray]:
-    """Masks (n,) of all of n names, if they are several, of what is `between`, and of each."""
+    """Masks (n,) of groups of n names: `all` of them if they are several, then other groups, then each name alone.
+
+    ["a", "b"] -> {"all": [1, 1], "a": [1, 0], "b": [0, 1]}; between: the masks of other groups, by their names.
+    """
     every = {ALL: np.ones(len(names), bool)} if len(names) > 1 else {}
     return {**every, **(between or {}), **{name: np.array(names) == name for name in names}}
 
@@ -202,7 +205,7 @@ def read_test_set(source: Path, config: ScoreConfig) -> TestSet:
     """
     if not source.exists():
         raise FileNotFoundError(f"{source}: no such run or published set")
-    items = list(_of_run(source, config)) if is_run(source) else _of_published(source, config)
+    items = list(_items_of_run(source, config)) if is_run(source) else _items_of_published(source, config)
     paths: dict[str, str] = {}  # of each image, as it is named first
     for item in items:
         for image in item.images:
@@ -223,7 +226,7 @@ def read_test_set(source: Path, config: ScoreConfig) -> TestSet:
     return build_test_set(with_files, files, len(missing))
 
 
-class _Numbers(dict[str, int]):
+class _Numbering(dict[str, int]):
     """Numbers of names, from 0, in the order in which they are first asked for."""
 
     def __missing__(self, name: str) -> int:
@@ -244,7 +247,7 @@ def build_test_set(
     Raises:
         ValueError: there is no negative.
     """
-    builder = _Builder()
+    builder = _TestSetBuilder()
     for item in items:
         match item:
             case CaptionWithNegatives():
@@ -256,14 +259,14 @@ def build_test_set(
     return builder.test_set(files or {}, missing)
 
 
-class _Builder:
+class _TestSetBuilder:
     """Numbers images and texts as items come, and keeps the rows of each table."""
 
     def __init__(self) -> None:
-        self.images = _Numbers()
-        self.texts = _Numbers()
-        self.operators = _Numbers()
-        self.templates = _Numbers()
+        self.images = _Numbering()
+        self.texts = _Numbering()
+        self.operators = _Numbering()
+        self.templates = _Numbering()
         self.families: dict[str, str] = {}
         self.captions: dict[tuple[int, int], None] = {}  # (image, text), in order, each once
         self.pairs: list[ScoredPair] = []
@@ -279,7 +282,7 @@ class _Builder:
             self.captions[image, text] = None
         labels: set[str] = set()  # of which a negative of this caption has been seen
         for negative in item.negatives:
-            self.families.setdefault(negative.label, _family(negative))
+            self.families.setdefault(negative.label, _family_of_negative(negative))
             pair = ScoredPair(
                 image=image,
                 true=true,
@@ -287,12 +290,13 @@ class _Builder:
                 second=others[0] if others else NONE,
                 operator=self.operators[negative.label],
                 first=negative.label not in labels,
-                adds=_only_adds(item.captions[0], negative),
+                adds=only_adds(item.captions[0], negative.text) if negative.only_adds is None else negative.only_adds,
             )
             self.pairs.append(pair)
             labels.add(negative.label)
 
     def add_question(self, item: MultipleChoice) -> None:
+        """Add a question, whose true option is a caption of its image."""
         image = self.images[item.image.id]
         true = self.texts[item.true]
         self.captions[image, true] = None
@@ -300,6 +304,7 @@ class _Builder:
         self.questions.append([image, self.templates[item.template], true, *false])
 
     def add_two_images(self, item: TwoImages) -> None:
+        """Add two images with a caption each."""
         first_image, second_image = (self.images[image.id] for image in item.images)
         first_text, second_text = (self.texts[text] for text in item.captions)
         self.captions[first_image, first_text] = None
@@ -338,28 +343,24 @@ class _Builder:
         )
 
 
-def _family(negative: Negative) -> str:
+def _family_of_negative(negative: Negative) -> str:
     """The family of a negative's operator; of a label that is no operator, the label itself."""
     if negative.family:
         return negative.family
     return OPERATORS[negative.label].family if negative.label in OPERATORS else negative.label
 
 
-def _only_adds(caption: str, negative: Negative) -> bool:
-    """Whether a negative says all that its caption says, and more."""
-    return only_adds(caption, negative.text) if negative.only_adds is None else negative.only_adds
-
-
 def only_adds(caption: str, negative: str) -> bool:
     """Whether a negative has all words of its caption in order, and more: "a dog" -> "a black dog on a couch"."""
-    asserted = _words(caption)
-    longer = _words(negative)
+    asserted = _bare_words(caption)
+    longer = _bare_words(negative)
     # Each `in` goes on where the last one has stopped, so that words must come in the same order.
     rest = iter(longer)
     return len(asserted) < len(longer) and all(word in rest for word in asserted)
 
 
-def _words(text: str) -> list[str]:
+def _bare_words(text: str) -> list[str]:
+    """The words of a text in lower case, without punctuation at their ends."""
     return [word.strip(".,;:!?\"'").lower() for word in text.split()]
 
 
@@ -368,7 +369,7 @@ def is_run(source: Path) -> bool:
     return source.is_dir() and has_table(source, "captions")
 
 
-def _of_run(run: Path, config: ScoreConfig) -> Iterator[Published]:
+def _items_of_run(run: Path, config: ScoreConfig) -> Iterator[Published]:
     """The captions of a run with their negatives, and the questions about them, image by image."""
     table = "refined" if config.refined else "negatives"
     splits, operators = chosen_names(run, config.splits, config.operators, table)
@@ -384,26 +385,26 @@ def _of_run(run: Path, config: ScoreConfig) -> Iterator[Published]:
                 yield CaptionWithNegatives(
                     first.image, (first.text, *second), tuple(negatives), image_id=first.image_id
                 )
-            for question in questions(rows):
+            for question in two_noun_questions(rows):
                 image = NamedImage(question.true.image_id, question.true.image)
                 yield MultipleChoice(image, question.true.text, question.false, question.template)
 
 
-def _of_published(source: Path, config: ScoreConfig) -> list[Published]:
+def _items_of_published(source: Path, config: ScoreConfig) -> list[Published]:
     """What a published folder asks, or one file of it; splits are folders or files, operators too, or columns."""
     items = [item for file in published_files(source, config.splits) for item in read_published(file)]
     if not items:
         of_split = f" of split {', '.join(config.splits)}" if config.splits else ""
         raise ValueError(f"{source} must be a run or a published set{of_split} ({PUBLISHED}), has no such file")
     # Checked against all labels, before the set is cut down: an operator that is not there is a mistake of the user.
-    labels = [label for item in items for label in _labels(item)]
+    labels = [label for item in items for label in _labels_of_item(item)]
     check_operators(config.operators, labels, source)
     operators = frozenset(config.operators or labels)
     chosen = (_with_operators(item, operators, config.per_operator) for item in items)
     return [item for item in chosen if item is not None]
 
 
-def _labels(item: Published) -> list[str]:
+def _labels_of_item(item: Published) -> list[str]:
     """The operators of an item; a question has none."""
     match item:
         case CaptionWithNegatives():

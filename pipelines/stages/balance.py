@@ -58,7 +58,11 @@ def sample_shard(parses: pa.Table, config: BalanceConfig) -> pa.Table:
 
 
 def sample_images(parses: pa.Table, sample: int) -> pa.Table:
-    """A shard's captions that may be in a sample, with `train` (0: train split) and `order` (a hash)."""
+    """A shard's captions that may be in a sample of all shards: its own first `sample` captions, in random order.
+
+    They have two more columns by which the samples of shards are merged: `train` (0 in a train split, else 1) and
+    `order`, a random number of the image.
+    """
     images = parses["image_id"].unique().to_pylist()
     # A hash of the image's id: which images are sampled depends neither on their order nor on the size of shards.
     order = {image: record_rng(0, "balance", image).getrandbits(63) for image in images}
@@ -89,7 +93,10 @@ def in_train_splits(table: pa.Table) -> pa.Table:
 def find_exchanges(
     table: pa.Table, units: pa.Table, config: BalanceConfig, lexicon: WholeTable, truth: WholeTable
 ) -> pa.Table:
-    """The exchanges of words that negatives of these captions would make: columns of Exchanges, and `kind`.
+    """The exchanges of words that negatives of these captions would make: the columns of Exchanges, and `kind`.
+
+    A row is "the noun number 17 of the lexicon may be replaced by number 203, in caption 5, with this weight"; `kind`
+    is an index in BALANCED.
 
     Args:
         table: the parsed captions.
@@ -132,7 +139,7 @@ def fit(table: pa.Table, config: BalanceConfig, spread: Spread, lexicon: WholeTa
     exchanges_of_parts = spread(find_exchanges, [[part, units] for part in parts])
     entries = lexicon.read(["kind", "entry", "place"])
     entries = entries.filter(pc.equal(entries["place"], "")).sort_by("entry")  # numbered as in Lexicon
-    rows = of_units
+    rows = of_units  # such as ("noun", "dog", False, 0.8), the columns of BALANCE
     for kind in kinds:
         names = entries.filter(pc.equal(entries["kind"], kind))["entry"].to_pylist()
         factors = fit_factors(kind, names, _exchanges_of_kind(kind, exchanges_of_parts, parts))
@@ -161,12 +168,17 @@ def _given_balance(table: pa.Table, config: BalanceConfig) -> Path | None:
     return config.backoff if is_near and len(table) < config.balance_sample else None
 
 
-def _exchanges_of_kind(kind: str, found: Sequence[pa.Table], parts: Sequence[pa.Table]) -> Exchanges:
-    """The exchanges of one kind in the whole sample. found: of each of its parts, as of `find_exchanges`; there, rows
-    are numbered from the first caption of the part, here from that of the sample.
+def _exchanges_of_kind(kind: str, exchanges_of_parts: Sequence[pa.Table], parts: Sequence[pa.Table]) -> Exchanges:
+    """The exchanges of one kind of words in the whole sample.
+
+    Args:
+        kind: such as noun.
+        exchanges_of_parts: by `find_exchanges`, of each part of the sample. Their `row` counts the captions of the
+            part, that of the result those of the whole sample.
+        parts: the captions of each part.
     """
     first_rows = np.cumsum([0, *map(len, parts)])[:-1]
-    tables = [table.filter(pc.equal(table["kind"], BALANCED.index(kind))) for table in found]
+    tables = [table.filter(pc.equal(table["kind"], BALANCED.index(kind))) for table in exchanges_of_parts]
     rows = [table["row"].to_numpy() + first for table, first in zip(tables, first_rows, strict=True)]
     old = np.concatenate([table["old"].to_numpy() for table in tables])
     new = np.concatenate([table["new"].to_numpy() for table in tables])

@@ -90,8 +90,7 @@ def planned_verbs(run: Path, options: Options) -> tuple[str, ...]:
 
 
 def configure(verb: str, options: Options) -> Any:
-    """The config of a stage, from those options that it has and that are not None. Raises ValueError,
-    FileNotFoundError.
+    """Make the config of a stage, from those options that it has and that are not None.
 
     Some options stand for others: `lexicon` says where the tables of LEXICON_VERBS come from (see LexiconSource),
     `preset` which operators are used. Paths of norm lists and models become a Path, whose content counts; models are
@@ -122,18 +121,24 @@ def configure(verb: str, options: Options) -> Any:
 
 
 def _with_lexicon(verb: str, values: Options, options: Options) -> dict[str, Any]:
-    """The values of the config of one of LEXICON_VERBS, with where its table comes from. By default (`auto`) that is
-    own counts, blended with the reference unless an option says how to count.
+    """The values of the config of one of LEXICON_VERBS, with where its table comes from.
+
+    By default (`auto`) that is own counts, blended with the reference unless an option says how to count.
+
+    Args:
+        verb: lexicon, truth or balance.
+        values: of the config so far; its `lexicon` is what the user has given.
+        options: of all stages.
     """
     values = dict(values)
     source = values.pop("lexicon", AUTO)
     counting = next((name for name in COUNTING_OPTIONS if options.get(name) is not None), None)
     if source == AUTO and counting is None:
-        values["backoff"] = _given(REFERENCE, verb)
+        values["backoff"] = _path_of_given_table(REFERENCE, verb)
     elif source not in (AUTO, OWN):
         if counting:
             raise ValueError(f"{counting} needs lexicon own: a given lexicon is used as it is")
-        values = {"lexicon": _given(source, verb)}
+        values = {"lexicon": _path_of_given_table(source, verb)}
     # Fitting takes long: only the kinds that operators will draw.
     if verb == "balance" and "lexicon" not in values:
         chosen = configure("negatives", {name: options.get(name) for name in ("operators", "preset")})
@@ -141,7 +146,7 @@ def _with_lexicon(verb: str, values: Options, options: Options) -> dict[str, Any
     return values
 
 
-def _given(lexicon: str | PathLike[str], table: str) -> Path:
+def _path_of_given_table(lexicon: str | PathLike[str], table: str) -> Path:
     """The path of a table of a given lexicon: in the package (`reference`) or in a run. Raises FileNotFoundError."""
     shipped = data_path("reference_lexicon") / f"{table}.parquet"
     path = shipped if lexicon == REFERENCE else place(lexicon, "lexicon") / table
@@ -151,8 +156,10 @@ def _given(lexicon: str | PathLike[str], table: str) -> Path:
 
 
 def make(verb: str, run: Path, config: Any, execution: Execution) -> dict[str, int]:
-    """Run the stages of a verb on a run; returns the last one's counters. Raises FileNotFoundError without an input,
-    OtherConfigError for output made from something else unless `execution` overwrites, EngineError when a shard fails.
+    """Run the stages of a verb, such as lexicon, on a run; returns the last one's counters.
+
+    Raises FileNotFoundError without an input, OtherConfigError for output made from something else unless `execution`
+    overwrites, EngineError when a shard fails.
     """
     counts: dict[str, int] = {}
     execution = replace(execution, statistics=isinstance(execution.executor, Distributed))
@@ -211,7 +218,15 @@ def build(source: str | None, run: Path, options: Options, execution: Execution,
 
 
 def judge_proposals(stage: Stage, run: Path, options: Options, execution: Execution, *, anew: bool) -> dict[str, int]:
-    """Bring missing (`anew`: all) parses, lexicon, truth up to date; run `stage` on proposals; its counters."""
+    """Run a stage that judges proposals, and before it the stages whose tables it reads; returns its counters.
+
+    Args:
+        stage: judges the table of proposals.
+        run: the folder of the run.
+        options: settings of all stages.
+        execution: where stages run.
+        anew: whether parses, lexicon and truth are brought up to date also if they are there already.
+    """
     for verb, table in {"parse": "parses", "lexicon": "lexicon", "truth": "truth"}.items():
         if anew or not has_table(run, table):
             make(verb, run, configure(verb, options), execution)

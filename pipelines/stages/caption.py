@@ -45,7 +45,12 @@ class CaptionConfig(WritingConfig):
 
 @lru_cache(maxsize=2)
 def cached_captioner(weights: Path, sha256: str) -> Captioner:
-    """A captioner on the CPU, loaded once per process. sha256: of the file `weights`; another hash loads it again."""
+    """A captioner on the CPU, loaded once per process.
+
+    Args:
+        weights: its file.
+        sha256: of the file, as part of the cache key: other contents are loaded anew.
+    """
     import torch
 
     from ..models.captioner.model import Captioner
@@ -79,8 +84,10 @@ def cached_captions(captions: WholeTable) -> KnownCaptions:
 
 
 def caption(features: pa.Table, config: CaptionConfig, captions: WholeTable) -> StageResult:
-    """Write captions for the images in a shard of features. Counters: captions, images, `refused.<reason>`, and
-    `short`: images with fewer than n. Raises ValueError for features of another size or backbone than the captioner's.
+    """Write captions for the images in a shard of features.
+
+    Counters: captions, images, `refused.<reason>`, and `short`, the images with fewer captions than asked for. Raises
+    ValueError for features of another size or backbone than the captioner's.
     """
     import torch
 
@@ -92,6 +99,7 @@ def caption(features: pa.Table, config: CaptionConfig, captions: WholeTable) -> 
     known = cached_captions(captions)
     splits = stored_splits(config.splits or captioner.config.train_splits)
     names = features["image_id"].to_pylist()
+    # Rows of `features`: images of these splits; an image that no caption names has no split.
     chosen = [row for row, name in enumerate(names) if name in known.images and known.images[name].split in splits]
     written = GENERATED.empty_table()
     refused = REFUSED_CAPTIONS.empty_table()
@@ -125,11 +133,11 @@ def _generated_rows(kept: pa.Table, known: Mapping[str, ImageRow]) -> pa.Table:
     """
     rows = []
     next_number = Counter[str]()  # the number that the next caption of an image gets, by image_id
-    for name, text in zip(kept["image_id"].to_pylist(), kept["text"].to_pylist(), strict=True):
-        image = known[name]
-        caption_id = f"{ORIGIN}:{name}:{next_number[name]}"
-        rows.append((caption_id, name, image.image, image.split, LANGUAGE, ORIGIN, text))
-        next_number[name] += 1
+    for image_id, text in zip(kept["image_id"].to_pylist(), kept["text"].to_pylist(), strict=True):
+        image = known[image_id]
+        caption_id = f"{ORIGIN}:{image_id}:{next_number[image_id]}"
+        rows.append((caption_id, image_id, image.image, image.split, LANGUAGE, ORIGIN, text))
+        next_number[image_id] += 1
     return table_of(rows, GENERATED)
 
 

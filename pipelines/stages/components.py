@@ -35,9 +35,12 @@ class ComponentsConfig(Settings):
     concreteness: Norms = None
 
 
-def read(parses: pa.Table, config: ComponentsConfig) -> StageResult:
-    """The components of each caption in a shard. Counters: captions; number of each kind; `without.<kind>` captions."""
-    graphs = _graphs(from_parses(parses), config)
+def read_components(parses: pa.Table, config: ComponentsConfig) -> StageResult:
+    """Read the components (objects, attributes, relations) of each caption in a shard of parses.
+
+    Counters: captions; the number of components of each kind; `without.<kind>`, the captions that have none of it.
+    """
+    graphs = _scene_graphs(from_parses(parses), config)
     counts = {"captions": len(graphs)}
     for kind in ("objects", "attributes", "relations"):
         counts[kind] = sum(len(getattr(graph, kind)) for graph in graphs)
@@ -45,7 +48,8 @@ def read(parses: pa.Table, config: ComponentsConfig) -> StageResult:
     return StageResult({"components": vocabulary.components_table(parses, graphs)}, counts)
 
 
-def _graphs(captions: Sequence[Caption], config: ComponentsConfig) -> list[SceneGraph]:
+def _scene_graphs(captions: Sequence[Caption], config: ComponentsConfig) -> list[SceneGraph]:
+    """The scene graph of each caption."""
     return [scene_graph(caption, config.simple) for caption in captions]
 
 
@@ -60,7 +64,11 @@ def add_counts(tables: Sequence[pa.Table], config: ComponentsConfig) -> pa.Table
 
 
 def choose(counts: pa.Table, config: ComponentsConfig) -> StageResult:
-    """The table component_vocabulary of train captions, or all. Counters: captions, train_only, min_count, kinds."""
+    """Choose the components that are frequent and concrete enough for the table component_vocabulary.
+
+    counts: of all captions by split, see `counted_by_split`; those of train splits decide, if there are any. Counters:
+    captions, train_only, min_count, and the number of components of each kind.
+    """
     of_splits = of_train_splits(counts)
     counters = of_splits.counters
     min_count = config.min_count or default_min_count(counters["captions"], vocabulary.PAPER_RARE)
@@ -78,13 +86,16 @@ def load_exclusions(component_vocabulary: WholeTable) -> Exclusions:
 
 
 def find_exclusions(parses: pa.Table, config: ComponentsConfig, component_vocabulary: WholeTable) -> StageResult:
-    """The components that may be true of each image of a shard. Counters: captions, images, rows."""
+    """Find the components that may be true of each image of a shard, which must not be sampled as negatives of it.
+
+    Counters: captions, images, rows.
+    """
     exclusions = load_exclusions(component_vocabulary)
     rows: list[Exclusion] = []
     images = 0
     captions = from_parses(parses)
     for captions_of_image in by_image(captions):
-        rows += exclusions.rows(captions_of_image, _graphs(captions_of_image, config))
+        rows += exclusions.rows(captions_of_image, _scene_graphs(captions_of_image, config))
         images += 1
     return StageResult(
         {"component_exclusions": table_of(rows, COMPONENT_EXCLUSIONS)},
@@ -96,7 +107,7 @@ COLUMNS = ("split", "objects", "attributes", "relations")
 VOCABULARY = {"component_vocabulary": COMPONENT_VOCABULARY}
 EXCLUSIONS = {"component_exclusions": COMPONENT_EXCLUSIONS}
 STAGES = (
-    Stage("components", "parses", {"components": COMPONENTS}, read),
+    Stage("components", "parses", {"components": COMPONENTS}, read_components),
     ReduceStage("component_vocabulary", "components", VOCABULARY, count_shard, add_counts, choose, COLUMNS),
     Stage("component_exclusions", "parses", EXCLUSIONS, find_exclusions, whole=("component_vocabulary",)),
 )

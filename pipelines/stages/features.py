@@ -28,9 +28,18 @@ _NOT_IDENTITY = ("images", "strict", "threads", "shard_size", "onnx")
 
 def make_features(source: Path, run: Path, config: FeaturesConfig, execution: Execution) -> dict[str, int]:
     """Bring a run's table of features up to date with a source; returns its counters: images, `rejected.<reason>`.
-    Raises FileNotFoundError or ValueError, naming the file, when it cannot be read, has no usable image or, with
-    `strict`, one without a feature; OtherConfigError for another table unless it overwrites; OSError when it cannot be
-    written.
+
+    Args:
+        source: a folder of arrays, or photos if the config has a network.
+        run: the folder of the run.
+        config: what is read, and the name of the table.
+        execution: where shards are made.
+
+    Raises:
+        FileNotFoundError, ValueError: the source cannot be read, has no usable image or, with `strict`, one without a
+            feature; the file is named.
+        OtherConfigError: the table is there, made from something else, and `execution` does not overwrite.
+        OSError: the table cannot be written.
     """
     if config.onnx is None:
         opened: FeatureSource = Arrays(local_path(source, "source"), config)
@@ -63,6 +72,7 @@ def make_features(source: Path, run: Path, config: FeaturesConfig, execution: Ex
         return StageResult({config.rejections: rejected, config.table: rows}, counts)
 
     def check(counts: Mapping[str, int]) -> None:
+        """Raise ValueError when no image was read; counts: {"images": 0, "missing": 5, ...}, of the whole stage."""
         if not counts.get("images"):
             reasons = {name: count for name, count in counts.items() if count}
             raise ValueError(f"{source}: must have images that can be read, has none: {json.dumps(reasons)}")
@@ -83,8 +93,12 @@ def make_features(source: Path, run: Path, config: FeaturesConfig, execution: Ex
 
 
 def _with_reason_not_finite(images: Sequence[SourceImage], is_finite: np.ndarray, dtype: str) -> list[SourceImage]:
-    """The images, those with a feature that is not finite with that as the reason. is_finite: (n,), of the features of
-    the n images without another reason, in order.
+    """The images, with a reason of rejection for those whose feature is not finite.
+
+    Args:
+        images: of a shard; some have a reason already, and no feature.
+        is_finite: (n,) whether each feature is finite, of the n images without a reason, in their order.
+        dtype: of the features, for the message.
     """
     detail = f"a feature must be finite in {dtype}, has nan or infinity"
     finite_of_next = iter(is_finite)
@@ -96,4 +110,5 @@ def _with_reason_not_finite(images: Sequence[SourceImage], is_finite: np.ndarray
 
 
 def _describe_rejected(source: Path, image: SourceImage) -> str:
+    """ "photos/: 12.jpg: unreadable: no image" """
     return f"{source}: {image.image}: {image.reason}: {image.detail}"

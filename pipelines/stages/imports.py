@@ -103,31 +103,25 @@ class ImageOfSet(NamedTuple):
 
 
 def read_set(source: str, urls: Sequence[str], config: ImportConfig) -> ForeignSet:
-    """Read the files `urls` of a set. Raises ValueError, as `read_foreign`, with `config.strict`."""
+    """Read the captions and negatives of a set that others have published.
+
+    With `config.strict` the first record that cannot be read raises ValueError; else such records are returned.
+
+    Args:
+        source: the set, a file or a folder.
+        urls: its files.
+        config: the columns that the user names, and how many images to read at most.
+    """
     import pandas as pd
 
     images: dict[str, ImageOfSet] = {}  # by image_id
-    rows: list[tuple[str | None, ...]] = []
+    rows: list[tuple[str | None, ...]] = []  # of COLUMNS
     rejected: list[Rejected] = []
     columns = {name.removesuffix("_column"): value for name, value in config if name.endswith("_column") and value}
-    for record in _records(source, urls, columns):
-        bad = record if isinstance(record, Rejected) else None
-        if not isinstance(record, Rejected):
-            first = record.captions[0]
-            # a record without an image is known by its caption, so that all negatives of it are of one image
-            path = blake2b(first.encode(), digest_size=8).hexdigest() if record.image is None else record.image
-            key = image_id(path)
-            image = images.setdefault(key, ImageOfSet(path, record.split))
-            if image.path == path:
-                of_image = (key, image.path, image.split)
-                rows += [(*of_image, text, record.source, None, None) for text in record.captions]
-                rows += [
-                    (*of_image, first, record.source, negative.label, negative.text) for negative in record.negatives
-                ]
-                continue
-            detail = f"image must differ from others in its file name, {path} is named as {image.path}"
-            bad = Rejected(record.source, record.line, "ambiguous_image", detail, first[:200])
-        assert bad is not None
+    for record in _read_records(source, urls, columns):
+        bad = record if isinstance(record, Rejected) else _add_rows(record, rows, images)
+        if bad is None:
+            continue
         if config.strict:
             raise ValueError(f"{bad.source}:{bad.line}: {bad.reason}: {bad.detail}")
         rejected.append(bad)
@@ -136,10 +130,44 @@ def read_set(source: str, urls: Sequence[str], config: ImportConfig) -> ForeignS
     return ForeignSet(frame, rejected)
 
 
-def _records(
+def _add_rows(
+    record: CaptionWithNegatives, rows: list[tuple[str | None, ...]], images: dict[str, ImageOfSet]
+) -> Rejected | None:
+    """Add the captions and negatives of a record to `rows`, and its image to `images`.
+
+    Returns the record as a rejected one, and adds no rows, if another image has the same image_id.
+    """
+    first_caption = record.captions[0]
+    path = record.image
+    if path is None:
+        # A record without an image is known by its caption, so that all negatives of it are of one image.
+        path = blake2b(first_caption.encode(), digest_size=8).hexdigest()
+    key = image_id(path)
+    image = images.setdefault(key, ImageOfSet(path, record.split))
+    if image.path != path:
+        detail = f"image must differ from others in its file name, {path} is named as {image.path}"
+        return Rejected(record.source, record.line, "ambiguous_image", detail, first_caption[:200])
+    of_image = (key, image.path, image.split)
+    for text in record.captions:
+        rows.append((*of_image, text, record.source, None, None))
+    for negative in record.negatives:
+        rows.append((*of_image, first_caption, record.source, negative.label, negative.text))
+    return None
+
+
+def _read_records(
     source: str, urls: Sequence[str], columns: Mapping[str, str | Sequence[str]]
 ) -> Iterator[CaptionWithNegatives | Rejected]:
-    """The records of all files; one without captions and negatives is a rejected one, or if all are, NoColumnError."""
+    """The records of all files of a set.
+
+    A file that has no columns of captions and negatives is a rejected record; NoColumnError is raised if no file has
+    them.
+
+    Args:
+        source: the set, a file or a folder.
+        urls: its files.
+        columns: the names of columns that the user has given, by what they hold: {"caption": "sentence"}.
+    """
     without: list[NoColumnError] = []
     for url in urls:
         try:
@@ -153,7 +181,13 @@ def _records(
 
 
 def _shards(rows: pd.DataFrame, rejected: Sequence[Rejected], config: ImportConfig) -> Parts:
-    """Yield a function per shard; the first also has all rejected records."""
+    """Yield for each shard a function that makes its tables; the first shard also has all rejected records.
+
+    Args:
+        rows: of COLUMNS, see `ForeignSet`.
+        rejected: the records that cannot be kept.
+        config: the size of shards, and the name of the source, with which caption_ids begin.
+    """
     import pandas as pd
 
     rows["place"] = pd.factorize(rows["image_id"])[0]  # images in order of appearance
@@ -164,21 +198,26 @@ def _shards(rows: pd.DataFrame, rejected: Sequence[Rejected], config: ImportConf
     proposals = _proposals_of(captions, rows[rows["negative"].notna()])
     tables = {"rejected_records": pa.Table.from_pylist([record._asdict() for record in rejected], REJECTED_RECORDS)}
     counts = Counter(f"rejected.{record.reason}" for record in rejected)
-    start = 0
+    first_place = 0  # of the shard's images
     for _, images in shard_sizes(captions["place"].value_counts(sort=False), config.shard_size):
         for name, frame, schema in (("proposals", proposals, PROPOSALS), ("captions", captions, CAPTIONS)):
-            part = frame[frame["place"].between(start, start + images - 1)]
+            part = frame[frame["place"].between(first_place, first_place + images - 1)]
             tables[name] = pa.Table.from_pandas(part, schema, preserve_index=False).replace_schema_metadata()
             counts[name] = len(part)
         counts["images"] = images
-        start += images
+        first_place += images
         yield partial(StageResult, tables, counts)
         counts = Counter()
         tables = {}
 
 
 def _proposals_of(captions: pd.DataFrame, negatives: pd.DataFrame) -> pd.DataFrame:
-    """The negatives as proposals, in the order of their captions, numbered in each caption."""
+    """The negatives as proposals, in the order of their captions, numbered in each caption.
+
+    Args:
+        captions: with their caption_id, and `place`, the number of the image.
+        negatives: rows whose `text` is the caption and whose `negative` is the negative.
+    """
     keys = captions[["place", "text", "number", "caption_id"]]
     proposals = negatives.merge(keys, on=["place", "text"])
     proposals = proposals.sort_values(["place", "number"], kind="stable").drop(columns="text")

@@ -83,7 +83,7 @@ class Work:
         return self.folder / f"rows-{part:05d}.arrow"
 
     def placed(self, name: str, low: int, high: int, column: str) -> pa.Table:
-        """The rows of the table `kept` or `refused` (see ingestion.grouping) with low <= a column of theirs < high."""
+        """The rows of the table `name` (kept or refused, see ingestion.grouping) with low <= `column` < high."""
         path = self.folder / f"{name}.parquet"
         filters = [(column, ">=", low), (column, "<", high)]
         return pq.read_table(path, filters=filters, use_threads=False).combine_chunks()
@@ -155,7 +155,7 @@ def ingest(source: str, run: Path, config: IngestConfig, execution: Execution) -
         checks.in_languages(config.languages)
     files = readers.files_of(source, format, config)
     progress = execution.progress
-    executor = _executor_for(files, run, execution.executor)
+    executor = _choose_executor(files, run, execution.executor)
     kept_columns = readers.kept_types(format, files, config)
     contents = each(executor, readers.content, [(file, format) for file in files])
     with locked(run):
@@ -176,9 +176,9 @@ def ingest(source: str, run: Path, config: IngestConfig, execution: Execution) -
             with progress.stage(NAME, None, unit="records"):
                 if config.strict and any(name.startswith("rejected.") for name in complete.counts):
                     bad = next(row for table in read_table(run, "rejected_records") for row in table.to_pylist())
-                    raise ValueError(_described(source, Rejected(**bad)))
+                    raise ValueError(_describe_rejected(source, Rejected(**bad)))
             return Ingested(complete.counts, reading_warnings(run, complete.counts, config))
-        parts = _parts(
+        parts = _divide_files(
             source, readers.reader_of(format).alone, files, sum(int(content["bytes"]) for content in contents)
         )
         work = Work(
@@ -199,9 +199,11 @@ def ingest(source: str, run: Path, config: IngestConfig, execution: Execution) -
     return Ingested(counts, reading_warnings(run, counts, config))
 
 
-def _executor_for(files: Sequence[str], run: Path, executor: Executor) -> Executor:
-    """The executor, or this process alone for few files, or if workers may not see the temporary files: those of a run
-    on a store are local, and on other machines only where a user has set $XDG_CACHE_HOME for that.
+def _choose_executor(files: Sequence[str], run: Path, executor: Executor) -> Executor:
+    """The executor that reads the files: the given one, or this process alone.
+
+    This process reads them if they are few, or if the workers may not see its temporary files: for a run on a store
+    these are on the local disk, unless the user has put them on a shared one by $XDG_CACHE_HOME.
     """
     is_shared = executor.scheduler is None or not isinstance(run, RemotePath) or bool(os.environ.get("XDG_CACHE_HOME"))
     return executor if is_shared and len(files) >= MANY_FILES else Executor()
@@ -231,8 +233,12 @@ def _described_files(source: str, files: Sequence[str], contents: Sequence[Mappi
     return described
 
 
-def _parts(source: str, is_read_by_file: bool, files: Sequence[str], total_bytes: int) -> list[Sequence[str]]:
-    """What is read in one call each: every file of a large source whose files can be read one by one, or else all."""
+def _divide_files(source: str, is_read_by_file: bool, files: Sequence[str], total_bytes: int) -> list[Sequence[str]]:
+    """Divide the files of a source into parts, each of which is read in one call.
+
+    Each file is a part if there are many, or they are large, and the format can be read file by file; else the source
+    is one part. total_bytes: the size of all files.
+    """
     readable = files if is_read_by_file else [source]
     is_large = len(files) >= MANY_FILES or (len(files) > 1 and total_bytes >= MANY_BYTES)
     return [[file] for file in readable] if is_large else [readable]
@@ -278,16 +284,22 @@ def _read_and_group(
     [group] = each(executor, group_rows, [(work, rows, [positions.start for positions in ranges])])
     bad = Rejected(*group["first"]) if group["first"] else None
     if bad is not None and work.config.strict:
-        raise ValueError(_described(work.source, bad))
+        raise ValueError(_describe_rejected(work.source, bad))
     if not any(group["shards"]):
-        why = f"the first of its bad records: {_described(work.source, bad)}" if bad else "it has no records"
+        why = f"the first of its bad records: {_describe_rejected(work.source, bad)}" if bad else "it has no records"
         raise ValueError(f"{work.source}: must hold captions in the format {work.format}, has none; {why}")
-    return _calls(work, ranges, group["shards"])
+    return _plan_pack_calls(work, ranges, group["shards"])
 
 
-def _calls(work: Work, ranges: Sequence[range], shards: Sequence[int]) -> list[PackCall]:
-    """A call for each range of positions that has first captions of images. Rejected records of ranges without any go
-    to the next call, those at the end to the last one. shards: how many each range fills.
+def _plan_pack_calls(work: Work, ranges: Sequence[range], shards: Sequence[int]) -> list[PackCall]:
+    """Plan a call of `pack_range` for each range of positions that has the first caption of some image.
+
+    Rejected records of ranges without one go to the next call, those at the end to the last call.
+
+    Args:
+        work: what the calls share.
+        ranges: of positions, ascending.
+        shards: how many shards the images of each range fill.
     """
     # Shards are numbered through all calls before any is made: the number that each range fills is known by now.
     calls: list[PackCall] = []
@@ -308,6 +320,7 @@ def read_part(work: Work, number: int, files: Sequence[str]) -> PartRead:
     """Read part `number` of the source and write its records as rows."""
 
     def make() -> PartRead:
+        """Read the files of the part, and write their captions, checked, as rows for the next steps."""
         records_of_files = (readers.read(work.source, work.format, work.config, [file]) for file in files)
         read = chain.from_iterable(records_of_files)
         records = checks.refusing(read, work.config.languages, work.config.boilerplate)
@@ -352,7 +365,7 @@ def group_rows(work: Work, rows: int, starts: Sequence[int]) -> Grouped:
                 [first] = connection.execute("SELECT min(position) FROM refused").fetchone()
         except duckdb.IOException as error:
             raise OSError(errno.EIO, f"cannot write: {str(error).splitlines()[0]}", str(work.folder)) from error
-        shards = grouping.shards_of_ranges(files[0], starts, work.shard_size)
+        shards = grouping.count_shards_of_ranges(files[0], starts, work.shard_size)
         first_rejected = None if first is None else list(_refused(work, range(first, first + 1))[0])
         return Grouped(shards=shards, first=first_rejected)
 
@@ -412,7 +425,12 @@ def pack_range(work: Work, low: int, high: int, first_shard: int, rejected: rang
 
 
 def _images_in_two_splits(home: np.ndarray, split: pa.ChunkedArray) -> int:
-    """How many images have captions of several splits. home: of each caption, what stands for its image."""
+    """How many images have captions of several splits.
+
+    Args:
+        home: for each caption, the position of the first caption of its image, which stands for the image.
+        split: for each caption, its split.
+    """
     splits_of_images = pa.table({"home": home, "split": split}).group_by(["home", "split"]).aggregate([])
     _, splits = np.unique(splits_of_images["home"], return_counts=True)
     return int((splits > 1).sum())
@@ -421,6 +439,7 @@ def _images_in_two_splits(home: np.ndarray, split: pa.ChunkedArray) -> int:
 def _refused(work: Work, positions: range) -> list[Rejected]:
     """The rejected records at some positions, in order."""
     refused = work.placed("refused", positions.start, positions.stop, "position")
+    # An image that is named like another one is refused; the message names that other one, whose caption is at `home`.
     rows = grouping.rows_at(work.rows, work.schema, refused["position"].to_numpy())
     first_captions = grouping.rows_at(work.rows, work.schema, refused["home"].to_numpy())
     return grouping.rejected_records(rows, refused["reason"].to_pylist(), first_captions["image"].to_pylist())
@@ -459,8 +478,8 @@ def each(
     return [results[position] for position in range(len(calls))]
 
 
-def _described(source: str, bad: Rejected) -> str:
-    """A rejected record in one line: where it stands, the reason, the rule and the value."""
+def _describe_rejected(source: str, bad: Rejected) -> str:
+    """A rejected record in one line, "captions.csv:7: empty: caption must …": its place, the reason, rule and value."""
     where = source if source.rstrip("/").endswith(bad.source) else f"{source.rstrip('/')}/{bad.source}"
     return f"{where}:{bad.line}: {bad.reason}: {bad.detail}"
 
@@ -507,14 +526,17 @@ def ingest_records(
 
 @contextmanager
 def _temporary_files(work: Work) -> Iterator[None]:
-    """Remove the temporary files at the end; of a source of many parts only if it succeeds, or cannot be read."""
+    """Remove the temporary files at the end, and say what to do if the disk is full.
+
+    After an error they stay if the source has many parts, for the next attempt; not if the source itself is wrong.
+    """
     try:
         yield
     except BaseException as error:
         if work.parts == 1 or isinstance(error, ValueError):
             shutil.rmtree(work.folder, ignore_errors=True)
-        is_told = isinstance(error, OSError) and "cannot write" in str(error.strerror)
-        if isinstance(error, OSError) and error.errno in NO_ROOM and not is_told:
+        has_good_message = isinstance(error, OSError) and "cannot write" in str(error.strerror)
+        if isinstance(error, OSError) and error.errno in NO_ROOM and not has_good_message:
             free = "disk full, free some space and run again"
             why = free if error.errno == errno.ENOSPC else os.strerror(error.errno)
             raise OSError(error.errno, f"cannot write: {why}", str(work.folder)) from error

@@ -58,21 +58,27 @@ class LexiconConfig(Settings):
 
 
 def count_shard(parses: pa.Table, config: LexiconConfig) -> pa.Table:
-    """How often a shard's captions use each word in each place: columns of LEXICON, and `train`. Empty if given.
-    Rows of kind LEMMA count all nouns, whatever their place.
+    """Count how often a shard's captions use each word in each place: the columns of LEXICON, and `train`.
+
+    Rows of kind LEMMA count all nouns, whatever their place. Nothing is counted if the config gives a lexicon.
     """
     if config.lexicon != "own":
         return pa.schema([*LEXICON, (TRAIN, pa.bool_())]).empty_table()
-    return counted_by_split(parses, _count)
+    return counted_by_split(parses, _count_words)
 
 
-def _count(parses: pa.Table) -> pa.Table:
+def _count_words(parses: pa.Table) -> pa.Table:
+    """The uses of words in captions, and their nouns as rows of kind LEMMA: the columns of LEXICON."""
     lemmas = table_of(((LEMMA, noun, "", times) for noun, times in count_nouns(parses).items()), LEXICON)
     return pa.concat_tables([count_captions(from_parses(parses)), lemmas])
 
 
 def counted_by_split(table: pa.Table, count: Callable[[pa.Table], pa.Table]) -> pa.Table:
-    """The counts of rows in and outside train splits, with a column `train`, and rows of kind CAPTIONS."""
+    """Count the rows of train splits and the other rows each by themselves; a column `train` says which are counted.
+
+    count: makes a table of counts, such as {"kind": "noun", "entry": "dog", "count": 12}, of rows. A row of kind
+    CAPTIONS is added, whose count is the number of captions.
+    """
     train = pc.is_in(table["split"], value_set=pa.array(TRAIN_SPLITS))
     parts = []
     for is_train, rows in ((True, table.filter(train)), (False, table.filter(pc.invert(train)))):
@@ -113,14 +119,21 @@ def add(tables: list[pa.Table], config: LexiconConfig) -> pa.Table:
 
 
 def choose(counts: pa.Table, config: LexiconConfig) -> StageResult:
-    """The lexicon table: frequent and usable words of train captions, or of all if there are none. Counters: captions
-    counted, train_only, min_count, given (not counted), and the number of each kind; nearness to everyday photos in
-    thousandths (negcap.augment.lexicon.nearness), if the captions suffice to measure it; with a backoff blended (1),
-    and reference_captions, how many captions the reference weighs as much as.
+    """Choose the words of the lexicon: frequent and usable ones of train captions, or of all if there are none.
+
+    Args:
+        counts: of all shards, see `count_shard`.
+        config: how frequent and concrete words must be, or the lexicon that is given.
+
+    Returns:
+        The table lexicon. Counters: captions counted, train_only, min_count, given (1: not counted), and the number of
+        entries of each kind; nearness to everyday photos in thousandths (negcap.augment.lexicon.nearness), if the
+        captions suffice to measure it; with a backoff blended (1), and reference_captions, how many captions the
+        reference weighs as much as.
     """
     if config.lexicon != "own":
         table = given_table(config.lexicon, LEXICON)
-        return StageResult({"lexicon": table}, {"captions": 0, "given": 1, **_entries(table)})
+        return StageResult({"lexicon": table}, {"captions": 0, "given": 1, **_count_entries(table)})
     of_splits = of_train_splits(counts)
     counters = of_splits.counters
     is_lemma = pc.equal(of_splits.counts["kind"], LEMMA)
@@ -132,7 +145,7 @@ def choose(counts: pa.Table, config: LexiconConfig) -> StageResult:
         counters["nearness"] = int(1000 * nearness)
     min_count = config.min_count or default_min_count(counters["captions"])
     norms = Concreteness.load(config.concreteness)
-    table = select_entries(uses, min_count, norms, config.min_concreteness, _words(config.attributes))
+    table = select_entries(uses, min_count, norms, config.min_concreteness, _read_words(config.attributes))
     counters["min_count"] = min_count
     # What is rare in this corpus may be common in photos: the reference adds its words and counts.
     if config.backoff is not None:
@@ -142,7 +155,7 @@ def choose(counts: pa.Table, config: LexiconConfig) -> StageResult:
         weight = relative_weight * (REFERENCE_CAPTIONS / captions_counted(config.backoff))
         table = blend_counts(uses, table, given_table(config.backoff, LEXICON), weight, is_far=relative_weight < 1)
         counters |= {"blended": 1, "reference_captions": round(relative_weight * REFERENCE_CAPTIONS)}
-    return StageResult({"lexicon": table}, {**counters, **_entries(table)})
+    return StageResult({"lexicon": table}, {**counters, **_count_entries(table)})
 
 
 def captions_counted(reference: Path) -> int:
@@ -153,12 +166,14 @@ def captions_counted(reference: Path) -> int:
     return int(metadata[CAPTIONS.encode()])
 
 
-def _entries(table: pa.Table) -> dict[str, int]:
-    plain = table.filter(pc.equal(table["place"], ""))
-    return {f"{kind}s": pc.sum(pc.equal(plain["kind"], kind)).as_py() or 0 for kind in KINDS}
+def _count_entries(table: pa.Table) -> dict[str, int]:
+    """The number of entries of each kind: {"nouns": 512, "verbs": 80, …}."""
+    # Each entry has one row for all places together, with the place "", beside one for each of its places.
+    entries = table.filter(pc.equal(table["place"], ""))
+    return {f"{kind}s": pc.sum(pc.equal(entries["kind"], kind)).as_py() or 0 for kind in KINDS}
 
 
-def _words(path: Path | None) -> frozenset[str] | None:
+def _read_words(path: Path | None) -> frozenset[str] | None:
     """The lower-cased words of a text file, or None. Raises ValueError if there are none or it is not UTF-8."""
     if path is None:
         return None

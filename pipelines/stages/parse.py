@@ -50,7 +50,7 @@ def model_folder(spacy_model: str | None = None) -> Path:
         package = find_spec(spacy_model) if spacy_model.isidentifier() else None
         if package is not None and package.origin is not None:
             folder = Path(package.origin).parent
-    meta = _meta(folder)
+    meta = _read_meta(folder)
     if meta is None:
         raise ValueError(
             f"spacy model must be an installed package or a folder with meta.json, was: {spacy_model or folder}"
@@ -63,11 +63,11 @@ def model_folder(spacy_model: str | None = None) -> Path:
 
 def model_version(folder: Path) -> str:
     """Name, version and 16 digits of the hash of the spaCy pipeline in a folder: `en_core_web_sm-3.8.0 sha256:…`."""
-    meta = _meta(folder) or {}
+    meta = _read_meta(folder) or {}
     return f"{meta.get('lang')}_{meta.get('name')}-{meta.get('version')} sha256:{hash_path(folder)[:16]}"
 
 
-def _meta(folder: Path) -> Mapping[str, Json] | None:
+def _read_meta(folder: Path) -> Mapping[str, Json] | None:
     """The description that a spaCy pipeline has in its meta.json; None if the file holds no JSON object."""
     try:
         meta = json.loads((folder / "meta.json").read_bytes())

@@ -23,7 +23,7 @@ Record = dict[str, Any]  # a row of the table `proposals`, or one of `judged`
 NOT_JUDGED: Record = {"operator": "", "verdict": None, "negative_id": None, "p_true": None, "plausibility": None}
 
 
-def make(
+def judge_shard(
     parses: pa.Table, config: Judging, lexicon: WholeTable, truth: WholeTable, proposals: WholeTable
 ) -> StageResult:
     """Judge the proposals for a shard's captions: which are negatives that negcap's own checks accept.
@@ -48,12 +48,12 @@ def make(
     evidence_of_each = [
         evidence for images in batches(by_image(captions)) for evidence in gather_evidence(images, entries.cloze, known)
     ]
-    verdicts = judge_negatives(evidence_of_each, _parsed(proposed, config.spacy_model), entries, config)
+    verdicts = judge_negatives(evidence_of_each, _parse_proposals(proposed, config.spacy_model), entries, config)
     return _tables(parses, proposed, verdicts)
 
 
-def _parsed(proposed: list[list[Record]], spacy_model: str | None) -> list[list[Caption]]:
-    """The proposals of each caption that have a text, parsed, all in one go."""
+def _parse_proposals(proposed: list[list[Record]], spacy_model: str | None) -> list[list[Caption]]:
+    """The proposals of each caption that have a text, parsed. They go to the parser together, which is faster."""
     usable = [[record for record in records if not record["problem"]] for records in proposed]
     parsed = iter(parse([record["text"] for records in usable for record in records], spacy_model))
     return [[next(parsed) for _ in records] for records in usable]
@@ -67,16 +67,19 @@ class JudgedCaption(NamedTuple):
     refused: dict[str, list[Row]]
 
 
-def _judged_caption(proposed: list[Record], verdicts: list[Verdict]) -> JudgedCaption:
-    """Sort the proposals for one caption. verdicts: of those that have a text, in order."""
+def _sort_proposals(proposed: list[Record], verdicts: list[Verdict]) -> JudgedCaption:
+    """Sort the proposals for one caption into kept and refused ones.
+
+    verdicts: of those proposals that have a text (no `problem`), in order.
+    """
     judged = JudgedCaption([], defaultdict(list), defaultdict(list))
-    waiting = iter(verdicts)
+    next_verdict = iter(verdicts)
     for proposal in proposed:
         record = proposal | NOT_JUDGED | {"reason": proposal["problem"]}
         judged.records.append(record)
         if proposal["problem"]:
             continue
-        operator, truth_value, row = next(waiting)
+        operator, truth_value, row = next(next_verdict)
         record |= {"operator": operator, "verdict": truth_value, "reason": row.reason}
         record |= {"p_true": row.p_true, "plausibility": row.plausibility}
         if row.reason is None:
@@ -88,15 +91,19 @@ def _judged_caption(proposed: list[Record], verdicts: list[Verdict]) -> JudgedCa
 
 
 def _tables(parses: pa.Table, proposed: list[list[Record]], verdicts: list[list[Verdict]]) -> StageResult:
-    """The tables and counters of a shard. proposed: for each caption. verdicts: for each caption, those of its
-    proposals that have a text.
+    """The tables and counters of a shard of judged proposals.
+
+    Args:
+        parses: the captions of the shard.
+        proposed: for each of them, its proposals.
+        verdicts: for each of them, the verdicts on its proposals that have a text.
     """
     negatives = RowCollector(FAMILIES_OF.__getitem__)
     rejections = RowCollector(FAMILIES_OF.__getitem__)
     counts = Counter({"captions": len(proposed)})
     records: list[Record] = []
     for number, (proposals, verdicts_of_caption) in enumerate(zip(proposed, verdicts, strict=True)):
-        judged = _judged_caption(proposals, verdicts_of_caption)
+        judged = _sort_proposals(proposals, verdicts_of_caption)
         records += judged.records
         counts["proposals"] += len(proposals)
         counts.update(f"problem.{proposal['problem']}" for proposal in proposals if proposal["problem"])
@@ -140,10 +147,11 @@ def _shard_of_image(proposals: WholeTable) -> dict[str, int]:
 
 @lru_cache(maxsize=2)
 def _records_of_shard(proposals: WholeTable, number: int) -> list[Record]:
+    """The rows of a shard of proposals. The last shards that were read are kept, as they are asked for again."""
     return proposals.shards()[number].read().to_pylist()
 
 
 def judging(name: str) -> Stage:
     """The stage that judges proposals, under the name of the verb that made them."""
     outputs = {"rejections": REJECTIONS, "positives": POSITIVES, "judged": JUDGED, "negatives": NEGATIVES}
-    return Stage(name, "parses", outputs, make, whole=("lexicon", "truth", "proposals"))
+    return Stage(name, "parses", outputs, judge_shard, whole=("lexicon", "truth", "proposals"))

@@ -74,34 +74,35 @@ def propose(run: Path, config: ProposeConfig, endpoint: Endpoint, execution: Exe
         EndpointError: as `Endpoint.ask`.
         OtherConfigError: the table was made with other settings.
     """
-    captions = _captions(run, config, execution.overwrite)
+    captions = _read_captions(run, config, execution.overwrite)
     prompts = [load(name, config.prompts) for name in config.kinds]
-    siblings = ("- " + captions["text"]).groupby(captions["image_id"]).agg("\n".join)  # by image_id
+    # By image_id, a list of all its captions as a text, which is shown to the model.
+    captions_of_image = ("- " + captions["text"]).groupby(captions["image_id"]).agg("\n".join)
     chosen: Sequence[Row] = captions[captions["asked"]].to_dict("records")
     questions = [(row, prompt) for row in chosen for prompt in prompts]
     filled = (
-        prompt.filled(caption=row["text"], captions=siblings[row["image_id"]], k=str(config.k))
+        prompt.filled(caption=row["text"], captions=captions_of_image[row["image_id"]], k=str(config.k))
         for row, prompt in questions
     )
     requests = (chat(user, system) for system, user in filled)
     answers = collect(NAME, endpoint, requests, execution.progress, len(questions))
-    rows = [
-        proposal
-        for (row, prompt), answer in zip(questions, answers.answers, strict=True)
-        if answer.status != "budget"
-        for proposal in _proposals(row, prompt, answer, config.k, endpoint.identity["temperature"])
-    ]
+    rows: list[Row] = []
+    for (row, prompt), answer in zip(questions, answers.answers, strict=True):
+        if answer.status != "budget":
+            rows += _proposals_in_answer(row, prompt, answer, config.k, endpoint.identity["temperature"])
     made_by = {
         "model": endpoint.identity,
         "prompts": {prompt.name: prompt.sha256 for prompt in prompts},
         "answers": answers.sha256,
     }
-    return Proposed(answers, _write(run, config, captions, rows, made_by, execution))
+    return Proposed(answers, _write_proposals(run, config, captions, rows, made_by, execution))
 
 
-def _captions(run: Path, config: ProposeConfig, overwrite: bool) -> pd.DataFrame:
-    """Captions with the number of their `shard`, and whether they are `asked` about. Raises ValueError for an empty
-    split, and for negatives of operators, which proposals would replace, unless it overwrites.
+def _read_captions(run: Path, config: ProposeConfig, overwrite: bool) -> pd.DataFrame:
+    """All captions of a run, with the number of their `shard`, and whether they are `asked` about.
+
+    Raises ValueError for a split without captions; also if the run has negatives of operators, which proposals would
+    replace, unless it overwrites.
     """
     import pandas as pd
 
@@ -123,7 +124,9 @@ def _captions(run: Path, config: ProposeConfig, overwrite: bool) -> pd.DataFrame
     return captions.assign(asked=captions["caption_id"].isin(ids))
 
 
-def _proposals(row: Row, prompt: Prompt, answer: ChatAnswer, k: int, temperature: float | None) -> Iterator[Row]:
+def _proposals_in_answer(
+    row: Row, prompt: Prompt, answer: ChatAnswer, k: int, temperature: float | None
+) -> Iterator[Row]:
     """The proposals in an answer, as rows of ROW; if there is none in it, one with a problem.
 
     Args:
@@ -148,7 +151,7 @@ def _proposals(row: Row, prompt: Prompt, answer: ChatAnswer, k: int, temperature
         yield {**proposal, "text": text, "problem": problem}
 
 
-def _write(
+def _write_proposals(
     run: Path,
     config: ProposeConfig,
     captions: pd.DataFrame,
@@ -156,14 +159,16 @@ def _write(
     made_by: Mapping[str, Any],
     execution: Execution,
 ) -> bool:
-    """Write the proposals of each shard of captions. Those that only continue the run's (same config and captions, a
-    larger budget) need no `overwrite`.
+    """Write the table proposals, a shard for each shard of captions.
+
+    A table that is there already is replaced without `overwrite` if the new proposals only continue it: those of the
+    same config and captions, asked for with a larger budget.
 
     Args:
         run: the folder of the run.
         config: what was asked for.
-        captions: as of `_captions`.
-        rows: the proposals, as of `_proposals`.
+        captions: as of `_read_captions`.
+        rows: the proposals, as of `_proposals_in_answer`.
         made_by: what else determines them: the model, and under `answers` the hash of its answers.
         execution: whether older proposals are replaced.
 
@@ -183,6 +188,7 @@ def _write(
     proposals["number"] = proposals.groupby("caption_id").cumcount()
 
     def make(shard: int) -> StageResult:
+        """The proposals for the captions of a shard, as its table."""
         of_shard = proposals[proposals["shard"] == shard]
         table = pa.Table.from_pandas(of_shard, PROPOSALS, preserve_index=False)
         return StageResult({"proposals": table.replace_schema_metadata()}, {"proposals": len(table)})
@@ -193,7 +199,12 @@ def _write(
 
 
 def acceptance(counts: Mapping[str, int], answers: Answers) -> str:
-    """Lines that say what was answered and what the kept negatives cost. counts: of the judging stage."""
+    """Lines that say what was answered and what the kept negatives cost.
+
+    Args:
+        counts: of the judging stage: {"noun.rows": 90, ...} are the negatives it kept.
+        answers: of the model that proposed them.
+    """
     asked = answers.counts
     kept = sum(rows for name, rows in counts.items() if name.endswith(".rows"))
     total = sum(asked[name] for name in ("answered", "refused", "not_asked"))

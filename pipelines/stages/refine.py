@@ -80,7 +80,7 @@ def refine(run: Path, config: RefineConfig, execution: Execution, group_rows: in
 
     group_rows: another number may keep other rows, and is not in the config that the table states: for tests alone.
     """
-    operators = _operators(run, config)
+    operators = _operators_to_refine(run, config)
     shards = shards_of(run, "negatives")
     sizes = [shard.rows for shard in shards]
     first_rows = list(accumulate(sizes, initial=0))  # of each shard, counted over the whole table
@@ -89,13 +89,14 @@ def refine(run: Path, config: RefineConfig, execution: Execution, group_rows: in
     # One result suffices, as shards are made in order: those of one batch of groups follow each other.
     @lru_cache(maxsize=1)
     def kept_rows(batch: int) -> np.ndarray:
+        """The rows of the negatives that a batch of groups keeps, counted over the whole table."""
         batch_groups = groups[batch * GROUPS_AT_ONCE : (batch + 1) * GROUPS_AT_ONCE]
         calls = [
             ChooseCall(run.absolute(), names, config, group if len(groups) > 1 else None)
             for group in batch_groups
             for names in operators_together(operators, config)
         ]
-        return _choose(calls, execution)
+        return _choose_in_workers(calls, execution)
 
     def make(index: int, group: int) -> StageResult:
         return _refined_shard(shards[index].read(), first_rows[index], kept_rows(group // GROUPS_AT_ONCE), config)
@@ -149,7 +150,7 @@ class ChosenRows(NamedTuple):
     rows: list[int]
 
 
-def _choose(calls: Sequence[ChooseCall], execution: Execution) -> np.ndarray:
+def _choose_in_workers(calls: Sequence[ChooseCall], execution: Execution) -> np.ndarray:
     """The kept rows of several calls of `choose`, sorted. Raises StageError, which names the operator that failed."""
     rows: list[int] = []
     try:
@@ -202,11 +203,12 @@ def choose(run: Path, operators: Sequence[str], config: RefineConfig, group: ran
 
 
 def _candidates(run: Path, operator: str, config: RefineConfig, group: range | None) -> PooledNegatives:
-    """The negatives of an operator that `choose` selects from."""
+    """The negatives of an operator that `choose` selects from; `group` are the shards they are in, None: all."""
     shards = slice(None) if group is None else slice(group.start, group.stop)
     candidates = read_rows(run, operator, config, shards)
     if config.per_caption is None or operator not in config.symmetric_operators:
         return candidates
+    # An operator that must replace A by B as often as B by A is first selected alone, where that can be held.
     alone = choose(run, (operator,), config.changed(per_caption=None), group)
     return candidates._replace(rows=candidates.rows.filter(pc.field("row").isin(alone.rows)))
 
@@ -222,11 +224,19 @@ def best(rows: pa.Table, most: int) -> pa.Table:
 
 
 def both_ways(replacements: Sequence[tuple[str, str]], seed: int = 0) -> list[int]:
-    """The positions of the replacements (old, new) to keep, so that (a, b) and (b, a) are equally often but for chance.
+    """Choose replacements so that A by B is as likely to be among them as B by A.
 
-    Coins decide how many of each: were they exactly equal, half of the pairs would tell of the other half.
+    Coins decide how many of each are kept: were they exactly equal, a model could count one half of the pairs and know
+    the other.
+
+    Args:
+        replacements: the old and the new word of each.
+        seed: of the choice.
+
+    Returns:
+        The positions in `replacements` of those that are kept, ascending. One whose reverse is missing is not kept.
     """
-    positions: dict[tuple[str, str], list[int]] = {}
+    positions: dict[tuple[str, str], list[int]] = {}  # by (old, new)
     for position, replacement in enumerate(replacements):
         positions.setdefault(replacement, []).append(position)
     kept: list[int] = []
@@ -234,12 +244,11 @@ def both_ways(replacements: Sequence[tuple[str, str]], seed: int = 0) -> list[in
     for (old, new), forward in sorted(positions.items()):
         backward = positions.get((new, old), [])
         if old < new and backward:  # each pair of words once
-            least = min(len(forward), len(backward))
-            forward_number = sum(
-                rng.getrandbits(1) for _ in range(2 * least)
-            )  # of 2 * least to keep in both directions
+            # Two of each reversible couple are to be kept; a coin for each says in which direction.
+            total = 2 * min(len(forward), len(backward))
+            forward_number = sum(rng.getrandbits(1) for _ in range(total))
             kept += rng.sample(forward, min(len(forward), forward_number))
-            kept += rng.sample(backward, min(len(backward), 2 * least - forward_number))
+            kept += rng.sample(backward, min(len(backward), total - forward_number))
     return sorted(kept)
 
 
@@ -272,12 +281,13 @@ def read_rows(run: Path, operator: str, config: RefineConfig, shards: slice = sl
     rows = best(rows, config.pool_size)
     plausibility = pc.fill_null(rows["plausibility"], 0.0)
     if operator == NEGATION and has_denials(run):
+        # The plausibility in the table compares a negative with its caption, but here it is paired with a true denial.
         plausibility = pa.nulls(len(rows), rows["plausibility"].type)
     column = rows.schema.get_field_index("plausibility")
     return PooledNegatives(captions, rows.set_column(column, "plausibility", plausibility))
 
 
-def _operators(run: Path, config: RefineConfig) -> list[str]:
+def _operators_to_refine(run: Path, config: RefineConfig) -> list[str]:
     """The operators to refine, sorted. Raises ValueError for operators or splits that the negatives lack."""
     kinds = kinds_of(run)
     present = {kind.operator for kind in kinds if kind.family != POSITIVE}
@@ -300,22 +310,23 @@ def _refined_shard(table: pa.Table, first_row: int, kept: np.ndarray, config: Re
     check(table, NEGATIVES)
     start, end = kept.searchsorted([first_row, first_row + table.num_rows])
     refined = table.take(pa.array(kept[start:end] - first_row, pa.int64()))
-    covered = refined["caption_id"].unique()
+    captions_with_kept = refined["caption_id"].unique()
     if config.splits:
         table = table.filter(pc.field("split").isin(stored_splits(config.splits)))
-    negative = pc.field("family") != POSITIVE
-    other_operator = ~pc.field("operator").isin(config.operators) if config.operators else pc.scalar(False)
-    more = table.filter(negative & other_operator & ~pc.field("caption_id").isin(covered))
-    counts: Counter[str] = Counter({"left": len(covered)})
+    is_negative = pc.field("family") != POSITIVE
+    is_other_operator = ~pc.field("operator").isin(config.operators) if config.operators else pc.scalar(False)
+    is_uncovered = ~pc.field("caption_id").isin(captions_with_kept)
+    more = table.filter(is_negative & is_other_operator & is_uncovered)
+    counts: Counter[str] = Counter({"left": len(captions_with_kept)})
     counts.update(dict(_by_operator("captions", table, "caption_id")))
     counts.update(dict(_by_operator("kept", refined)))
     counts.update(dict(_by_operator("more", more, "caption_id")))
-    counts.update(dict(_by_operator("images", table.filter(negative), "image_id")))  # no image is in two shards
+    counts.update(dict(_by_operator("images", table.filter(is_negative), "image_id")))  # no image is in two shards
     return StageResult({"refined": refined}, counts)
 
 
 def _by_operator(counter: str, rows: pa.Table, distinct: str = "") -> Iterator[tuple[str, int]]:
-    """`<operator>.<counter>`, and the number of rows of each operator, or of different values in a column of them."""
+    """Count the rows of each operator, or the different values of them in the column `distinct`: ("noun.kept", 12)."""
     if distinct:
         rows = rows.group_by(["operator", distinct]).aggregate([])
     for entry in pc.value_counts(rows["operator"]).to_pylist():

@@ -55,6 +55,7 @@ class ScenesConfig(Settings):
 
 def make_scenes(run: Path, config: ScenesConfig, execution: Execution) -> dict[str, int]:
     """Bring a run of scenes, with pictures in images/, up to date; returns its counters, `images` and `captions`.
+
     Raises OtherConfigError for other captions unless it overwrites, ImportError without Pillow, OSError when a file
     cannot be written.
     """
@@ -110,8 +111,8 @@ def draw_scenes(run: Path, config: ScenesConfig, numbers: range, progress: Progr
         progress.advance(1, 0)
     batches = [pictures[start : start + BATCH] for start in range(0, len(pictures), BATCH)]
     encoded = [encode(batch) for batch in batches]
-    pooled = np.concatenate([of_batch for of_batch, _ in encoded]).astype(np.float16)  # (images, D)
-    grid = np.concatenate([of_batch for _, of_batch in encoded]).astype(np.float16)  # (images, regions, D)
+    pooled = np.concatenate([features.pooled for features in encoded]).astype(np.float16)  # (images, D)
+    grid = np.concatenate([features.regions for features in encoded]).astype(np.float16)  # (images, regions, D)
     rows = {
         "scenes": pa.Table.from_pylist(scenes, SCENES),
         "features": table_of(names, pooled),
@@ -123,9 +124,10 @@ def draw_scenes(run: Path, config: ScenesConfig, numbers: range, progress: Progr
 
 
 def write_picture(run: Path, name: str, data: bytes) -> str:
-    """Write a picture into `images` of a run, by way of the folder of manifests, where leftovers go; its sha256."""
+    """Write a picture (the bytes of a PNG file) into the folder `images` of a run; returns its sha256."""
     refuse_link(run / IMAGES)
     refuse_link((run / IMAGES / name).parent).mkdir(parents=True, exist_ok=True)
+    # The temporary file is in the folder of manifests, where the next run removes what an interrupted one has left.
     write_atomically(run / IMAGES / name, data, run / MANIFESTS)
     return hashlib.sha256(data).hexdigest()
 
@@ -155,8 +157,10 @@ class CounterpartsConfig(Settings):
 
 
 def make_counterparts(run: Path, config: CounterpartsConfig, execution: Execution) -> dict[str, int]:
-    """Draw the counterparts of a run of scenes into images/counterparts; returns its counters, `negatives` tried and
-    `pictures`, also by operator. Raises FileNotFoundError without scenes or negatives, and as `run_source`.
+    """Draw the counterparts of a run of scenes into images/counterparts: pictures of which a negative is true.
+
+    Returns the counters `negatives` (tried) and `pictures`, in all and by operator. Raises FileNotFoundError without
+    scenes or negatives, and as `run_source`.
     """
     if not has_table(run, "scenes"):
         raise FileNotFoundError(f"{run} must be a run of scenes, has none: negcap scenes makes one")
@@ -206,11 +210,11 @@ def draw_counterparts(
             continue
         counts.update(("negatives", f"{name}.negatives"))
         rng = record_rng(config.seed, NAME, row["negative_id"])
-        other = counterpart(scenes()[row["image_id"]], row["caption"], row["text"], rng)
-        if other is not None:
+        changed_scene = counterpart(scenes()[row["image_id"]], row["caption"], row["text"], rng)
+        if changed_scene is not None:
             counts.update(("pictures", f"{name}.pictures"))
             image = f"{NAME}/{caption_id.replace(':', '-')}-{name}.png"
-            rows.append({**row, "image": image, "sha256": write_picture(run, image, png(draw(other)))})
+            rows.append({**row, "image": image, "sha256": write_picture(run, image, png(draw(changed_scene)))})
     return StageResult({NAME: pa.Table.from_pylist(rows, COUNTERPARTS)}, dict(counts))
 
 

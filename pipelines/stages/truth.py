@@ -96,8 +96,9 @@ def origin(counts: Mapping[str, int]) -> str:
 def call_with_lexicon(
     function: Callable[..., pa.Table], *arguments: pa.Table | TruthConfig, lexicon: WholeTable
 ) -> pa.Table:
-    """Call a function in a worker with tables, and the lexicon that is read there, as it is too large to be sent.
-    arguments: the tables, and last the config, as a Spread gives them.
+    """In a worker, call a function with tables and the lexicon, which is read there, as it is too large to be sent.
+
+    arguments: the tables, then the config, in the order in which a Spread gives them.
     """
     *tables, config = arguments
     return function(*tables, load_lexicon(lexicon, load_cloze(config.cloze)))

@@ -24,7 +24,7 @@ from ..engine.run import Execution, run_source
 from ..engine.stage import StageResult
 from ..engine.tables import has_table, hash_inputs, shards_of
 from ..prompts import Prompt, load
-from ..tables.columns import column_filter
+from ..tables.columns import column_filter, image_paths
 from ..tables.images import Images
 from ..tables.pairs import with_true
 
@@ -56,6 +56,7 @@ class VetConfig(Settings):
 
     @model_validator(mode="after")
     def _check_images(self) -> Self:
+        """Check that there are images to look at when negatives are to be vetted by them."""
         if "image" in self.readings and self.images is None:
             raise ValueError("reading image needs a folder of images")
         return self
@@ -82,36 +83,34 @@ def vet(run: Path, config: VetConfig, endpoint: Endpoint, execution: Execution) 
     prompts: dict[str, Prompt] = {name: load(name, config.prompts) for name in config.readings}
     wanted = column_filter({"operator": config.operators, "split": config.splits}) & (pc.field("family") != POSITIVE)
     shards = [shard.read(COLUMNS).filter(wanted).to_pylist() for shard in shards_of(run, config.table)]
-    chosen = _chosen(list(chain(*shards)), config)
+    chosen = _choose_negatives(list(chain(*shards)), config)
     with_true_sentence = with_true(run, [row for row in chain(*shards) if row["negative_id"] in chosen])
     paired = {row["negative_id"]: row for row in with_true_sentence}
-    photos = {} if config.images is None else _photos(run, Images(config.images))
-    questions = [
-        question
-        for number, shard in enumerate(shards)
-        for row in shard
-        if row["negative_id"] in paired
-        for question in _questions(
-            number, paired[row["negative_id"]], prompts, photos.get(row["image_id"]), endpoint.identity
-        )
-    ]
+    photos = {} if config.images is None else _find_photos(run, Images(config.images))
+    questions: list[VetQuestion] = []
+    for number, shard in enumerate(shards):
+        for row in shard:
+            negative = paired.get(row["negative_id"])
+            if negative is not None:
+                photo = photos.get(row["image_id"])
+                questions += _questions_about(number, negative, prompts, photo, endpoint.identity)
     requests = [question.request for question in questions if question.request is not None]
     answers = collect(NAME, endpoint, (request() for request in requests), execution.progress, len(requests))
 
-    own = _described(config, prompts, endpoint.identity, answers.sha256)
+    own = _describe_readers(config, prompts, endpoint.identity, answers.sha256)
     inputs = hash_inputs(run, (config.table,))
     others = _verdicts_of_others(run, inputs, own, execution.overwrite)
     rows = others.rows
-    given = iter(answers.answers)
+    next_answer = iter(answers.answers)
     for question in questions:
         if question.request is None:
             rows[question.shard].append(question.row | {"problem": "no_image"})
             continue
-        answer = next(given)
+        answer = next(next_answer)
         if answer.status != "budget":
             verdict, problem = answer.read(partial(read_verdict, first=question.row["first"]))
-            read = {"fingerprint": answer.fingerprint, "problem": problem, **(verdict or {})}
-            rows[question.shard].append(question.row | read)
+            columns_of_answer = {"fingerprint": answer.fingerprint, "problem": problem, **(verdict or {})}
+            rows[question.shard].append(question.row | columns_of_answer)
     parts = [partial(_verdicts_table, rows[number]) for number in range(len(shards))]
     # The config of the table lists all readers, and so differs with each new one. What must not be replaced,
     # `_verdicts_of_others` has already refused.
@@ -120,7 +119,9 @@ def vet(run: Path, config: VetConfig, endpoint: Endpoint, execution: Execution) 
     return answers
 
 
-def _described(config: VetConfig, prompts: Mapping[str, Prompt], model: EndpointIdentity, answers: str) -> list[Row]:
+def _describe_readers(
+    config: VetConfig, prompts: Mapping[str, Prompt], model: EndpointIdentity, answers: str
+) -> list[Row]:
     """What determines the verdicts of a model, a row for each reading: if a row changes, the verdicts are made anew.
 
     Args:
@@ -170,35 +171,35 @@ def _verdicts_of_others(run: Path, inputs: Mapping[str, str], own: Iterable[Row]
     return VerdictsOfOthers(rows, others)
 
 
-def _chosen(rows: Iterable[Row], config: VetConfig) -> set[str]:
-    """The ids of the negatives that are read. Raises ValueError if there are none."""
-    by_operator: dict[str, list[str]] = defaultdict(list)
+def _choose_negatives(rows: Iterable[Row], config: VetConfig) -> set[str]:
+    """The negative_ids of the negatives that are read: all, or a random sample of each operator.
+
+    rows: of the table of negatives. Raises ValueError if there are none.
+    """
+    ids_of_operator: dict[str, list[str]] = defaultdict(list)
     for row in rows:
-        by_operator[row["operator"]].append(row["negative_id"])
-    if not by_operator:
+        ids_of_operator[row["operator"]].append(row["negative_id"])
+    if not ids_of_operator:
         raise ValueError(f"there are no {config.table} of these operators and splits to read")
     chosen: set[str] = set()
-    for operator, ids in by_operator.items():
+    for operator, ids in ids_of_operator.items():
         if config.sample is not None and config.sample < len(ids):
             ids = record_rng(config.seed, NAME, operator).sample(sorted(ids), config.sample)
         chosen.update(ids)
     return chosen
 
 
-def _photos(run: Path, images: Images) -> dict[str, Path | None]:
+def _find_photos(run: Path, images: Images) -> dict[str, Path | None]:
     """The image file of each image_id; None if it is missing. Raises ValueError for a path out of the folder."""
     photos: dict[str, Path | None] = {}
-    for shard in shards_of(run, "captions"):
-        table = shard.read(("image_id", "image"))
-        for key, image in zip(table["image_id"].to_pylist(), table["image"].to_pylist(), strict=True):
-            if key not in photos:
-                file = images.find(image)
-                photos[key] = None if file is None else images.folder / file
+    for image_id, path in image_paths(run).items():
+        file = images.find(path)
+        photos[image_id] = None if file is None else images.folder / file
     return photos
 
 
-def plain(text: str) -> str:
-    """A text as models read it: in lower case, without punctuation at its end. Either could tell it apart."""
+def normalise_text(text: str) -> str:
+    """A text in lower case and without a full stop, as models read it: either could tell a negative from a caption."""
     return " ".join(text.split()).rstrip(" .").lower()
 
 
@@ -216,7 +217,7 @@ class VetQuestion(NamedTuple):
     request: Callable[[], Request] | None
 
 
-def _questions(
+def _questions_about(
     shard: int, negative: Row, prompts: Mapping[str, Prompt], photo: Path | None, model: Mapping[str, Any]
 ) -> Iterator[VetQuestion]:
     """What is asked of a negative: one question for each order of ORDERS whose reading has a prompt.
@@ -228,10 +229,11 @@ def _questions(
         photo: its file; None if it is missing, or no photos are read.
         model: the identity of the endpoint.
     """
+    # The row of a verdict, null where the answer is not known yet.
     row: Row = dict.fromkeys(VERDICTS.names)
     row |= {name: negative[name] for name in ("negative_id", "caption_id", "image_id", "operator")}
     row |= {"reader": str(model["model"]), "temperature": model["temperature"], "fingerprint": ""}
-    texts = {CAPTION: plain(negative["caption"]), NEGATIVE: plain(negative["text"])}
+    texts = {CAPTION: normalise_text(negative["caption"]), NEGATIVE: normalise_text(negative["text"])}
     for reading, first in ORDERS:
         if reading not in prompts:
             continue
@@ -239,20 +241,25 @@ def _questions(
         asked = row | {"reading": reading, "first": first, "prompt": prompt.sha256}
         if reading == "blind":
             words = {"a": texts[first], "b": texts[OTHER[first]]}
-            yield VetQuestion(shard, asked, partial(_request, prompt, words, photo=None))
+            yield VetQuestion(shard, asked, partial(_fill_request, prompt, words, photo=None))
         else:
-            request = None if photo is None else partial(_request, prompt, {"text": negative["text"]}, photo)
+            request = None if photo is None else partial(_fill_request, prompt, {"text": negative["text"]}, photo)
             yield VetQuestion(shard, asked, request)
 
 
-def _request(prompt: Prompt, words: Mapping[str, str], photo: Path | None) -> Request:
+def _fill_request(prompt: Prompt, words: Mapping[str, str], photo: Path | None) -> Request:
     """The request with a prompt, filled with words, and a photo."""
     system, user = prompt.filled(**words)
     return chat(user, system, [] if photo is None else [photo])
 
 
 def read_verdict(text: str, first: str) -> Row:
-    """The verdict in an answer (ValueError in another form). first: what stood first, or "" if the photo was seen."""
+    """Read the verdict in a model's answer, such as {"choice": "A", "odd": "none", "both": "false"}.
+
+    first: the text that was shown as A, "caption" or "negative"; "" if the negative alone was shown, with the photo.
+    Returns columns of the table verdicts, in which A and B are replaced by what they stood for. Raises ValueError for
+    an answer in another form.
+    """
     value = json_in(text)
     if not isinstance(value, dict):
         raise ValueError("must be a JSON object")
@@ -261,8 +268,8 @@ def read_verdict(text: str, first: str) -> Row:
     if isinstance(confidence, int | float) and not isinstance(confidence, bool) and 0 <= confidence <= 1:
         verdict["confidence"] = float(confidence)
     if not first:
-        verdict["false"] = _truth(value, "false")
-        verdict["odd"] = NEGATIVE if _truth(value, "odd") else "none"
+        verdict["false"] = _read_truth(value, "false")
+        verdict["odd"] = NEGATIVE if _read_truth(value, "odd") else "none"
         return verdict
     sides = {"a": first, "b": OTHER[first]}
     choice = str(value.get("choice", "")).strip().lower()
@@ -271,11 +278,11 @@ def read_verdict(text: str, first: str) -> Row:
         raise ValueError("choice must be A or B, odd none, A, B or both")
     verdict["told"] = sides[choice] == CAPTION
     verdict["odd"] = sides.get(odd, odd)
-    verdict["both_true"] = _truth(value, "both")
+    verdict["both_true"] = _read_truth(value, "both")
     return verdict
 
 
-def _truth(answer: Mapping[str, object], name: str) -> bool:
+def _read_truth(answer: Mapping[str, object], name: str) -> bool:
     """Whether an answer says that something is true. Raises ValueError if it does not say."""
     word = str(answer.get(name)).strip().lower()
     if word not in TRUTH_WORDS:
@@ -284,5 +291,6 @@ def _truth(answer: Mapping[str, object], name: str) -> bool:
 
 
 def _verdicts_table(rows: Sequence[Row]) -> StageResult:
+    """The rows of a shard as the table verdicts, and counters: `verdicts`, and `problem.<name>` of unusable answers."""
     problems = Counter(f"problem.{row['problem']}" for row in rows if row["problem"])
     return StageResult({"verdicts": pa.Table.from_pylist(list(rows), VERDICTS)}, {"verdicts": len(rows), **problems})

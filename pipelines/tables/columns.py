@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
@@ -82,6 +82,19 @@ def splits_of(run: Path) -> tuple[str, ...]:
     for rows in read_table(run, "captions", ["split"]):
         splits |= dict.fromkeys(rows["split"].unique().to_pylist())
     return tuple(name or UNSPLIT for name in splits)
+
+
+def image_paths(run: Path, key: str = "image_id", wanted: Collection[str] | None = None) -> dict[str, str]:
+    """The paths of images as the table captions has them, by image_id or, with the key caption_id, by caption.
+
+    wanted: only of these ids; None: all.
+    """
+    paths: dict[str, str] = {}
+    for rows in read_table(run, "captions", (key, "image")):
+        if wanted is not None:
+            rows = rows.filter(pc.field(key).isin(pa.array(sorted(wanted), pa.string())))
+        paths |= zip(rows[key].to_pylist(), rows["image"].to_pylist(), strict=True)
+    return paths
 
 
 def captions_in(run: Path, splits: Sequence[str] = ()) -> int:

@@ -31,10 +31,17 @@ def load_lexicon(lexicon: Readable, cloze: ClozeModel | None = None) -> Lexicon:
 
 
 def load_truth(lexicon: Readable, truth: Readable, max_true: float, cloze: ClozeModel | None = None) -> Truth:
-    """Estimates that one more caption would make a negative true; max_true: the most allowed. See `load_lexicon`."""
-    entries = load_lexicon(lexicon, cloze)
-    names = tuple(tuple(entries.entries(kind).names) for kind in KINDS)
-    return _truth_of_entries(truth, _EntriesOfLexicon(names, ref(entries)), max_true)
+    """The estimates of how probably a negative is true of its image.
+
+    Args:
+        lexicon: the table.
+        truth: the table of estimates that was made for this lexicon.
+        max_true: the largest probability that a negative may have.
+        cloze: see `load_lexicon`.
+    """
+    loaded = load_lexicon(lexicon, cloze)
+    names_by_kind = tuple(tuple(loaded.entries(kind).names) for kind in KINDS)
+    return _truth_of_entries(truth, _EntriesOfLexicon(names_by_kind, ref(loaded)), max_true)
 
 
 @dataclass(frozen=True)
@@ -52,6 +59,7 @@ class _EntriesOfLexicon:
 
 @lru_cache(maxsize=1)
 def _truth_of_entries(truth: Readable, entries: _EntriesOfLexicon, max_true: float) -> Truth:
+    """The truth estimates of a lexicon, kept for the next lexicon that has the same entries."""
     lexicon = entries.lexicon()
     assert lexicon is not None  # the caller holds it
     return Truth.from_table(truth.read(encoded=("kind", "said", "of", "entry")), lexicon, max_true)
@@ -92,7 +100,7 @@ def table_of_run(folder: Path) -> WholeTable:
 # Both caches have room for a lexicon, its truth estimates and its balance factors.
 @lru_cache(maxsize=3)
 def _given_table_of_run(table: WholeTable, schema: pa.Schema) -> pa.Table:
-    return _as_given(table.folder, [shard.read() for shard in table.shards()], schema)
+    return _concatenate_checked(table.folder, [shard.read() for shard in table.shards()], schema)
 
 
 @lru_cache(maxsize=3)
@@ -100,10 +108,10 @@ def _given_file(path: Path, content: bytes, schema: pa.Schema) -> pa.Table:
     """The table in a Parquet file, whose bytes are the cache key: a size and a time of change need not tell."""
     texts = [field.name for field in schema if field.type == pa.string()]
     file = pq.ParquetFile(pa.BufferReader(content), read_dictionary=texts)  # faster than as texts
-    return _as_given(path, [file.read()], schema)
+    return _concatenate_checked(path, [file.read()], schema)
 
 
-def _as_given(path: Path, tables: Sequence[pa.Table], schema: pa.Schema) -> pa.Table:
+def _concatenate_checked(path: Path, tables: Sequence[pa.Table], schema: pa.Schema) -> pa.Table:
     """Tables of one kind as one, with the types of the schema. Raises ValueError for other columns."""
     if any(table.column_names != schema.names for table in tables):
         raise ValueError(f"{path} must have the columns {', '.join(schema.names)}, has: {tables[0].column_names}")
@@ -116,9 +124,10 @@ def load_cloze(path: Path | None) -> ClozeModel | None:
         return None
     if not path.is_file():
         raise FileNotFoundError(f"cloze must be the file of a cloze model, was: {path}")
-    return _cloze(path, path.stat().st_mtime_ns)
+    return _load_cloze_file(path, path.stat().st_mtime_ns)
 
 
 @lru_cache(maxsize=1)
-def _cloze(path: Path, modified: int) -> ClozeModel:  # modified: part of the key under which it is kept
+def _load_cloze_file(path: Path, modified: int) -> ClozeModel:
+    # `modified` is only part of the cache key: a file that has changed since the last call is read again.
     return ClozeModel.load(path)

@@ -46,11 +46,12 @@ def example_tables(
     shuffle: int | None = None,
     **options: Unpack[PairOptions],
 ) -> Iterator[pd.DataFrame]:
-    """The captions of each shard in order, a row per negative, or one with None in OF_NEGATIVE.
+    """The rows of each shard that are published: one per negative; a caption without any has a row with None for them.
 
-    Negatives of negation are those of the true sentence that they contradict, after the caption if it is another.
-    Columns: `text` and `text_id` of the caption or this sentence; `siblings`, `sibling_ids` of its image and split;
-    measures to DIGITS decimals; others of COLUMNS.
+    A negative of the operator negation stands in a row of the true sentence that it contradicts, "there is no dog"
+    beside "there is a dog"; these rows follow those of the caption. Columns: those of COLUMNS, of which `text` and
+    `text_id` are of the caption or this sentence, `siblings` and `sibling_ids` of the other captions of its image and
+    split; measures are rounded to DIGITS decimals.
 
     Args:
         run: the folder of a run.
@@ -68,17 +69,17 @@ def example_tables(
     if shuffle is not None:
         shards = shards_of(run, options.get("table", "negatives") or "captions")
         tables = shuffled(tables, shuffle, sum(shard.rows for shard in shards))
-    place = {name: number for number, name in enumerate(operators)}
+    position = {name: number for number, name in enumerate(operators)}
     for table in tables:
-        yield _examples(table, place, p_true)
+        yield _rows_to_publish(table, position, p_true)
 
 
-def _examples(table: pa.Table, place: Mapping[str, int], p_true: Mapping[str, float]) -> pd.DataFrame:
+def _rows_to_publish(table: pa.Table, position: Mapping[str, int], p_true: Mapping[str, float]) -> pd.DataFrame:
     """The pairs of a shard as rows to publish, sorted by sentence: a caption, then the denials that were made of it.
 
     Args:
         table: the pairs.
-        place: of each operator among the negatives of a sentence.
+        position: of each operator, in whose order the negatives of a sentence stand.
         p_true: by negative_id, the estimates of readers that saw the photos; others keep the estimate of the table.
     """
     import pandas as pd
@@ -100,15 +101,15 @@ def _examples(table: pa.Table, place: Mapping[str, int], p_true: Mapping[str, fl
     bare = rows[~has_own_row].drop_duplicates("number").assign(denial=False, **dict.fromkeys(OF_NEGATIVE))
     rows = pd.concat([rows, bare])
 
-    rows["place"] = rows["operator"].map(place)
-    rows = rows.sort_values(["number", "place", "draw"], kind="stable")
+    rows["position"] = rows["operator"].map(position)
+    rows = rows.sort_values(["number", "position", "draw"], kind="stable")
     rows["text_id"] = rows["positive_id"].where(rows["denial"], rows["caption_id"])
     rows["text"] = rows["caption"].where(rows["denial"], rows["text"])
     rows["split"] = rows["split"].replace("", UNSPLIT)
     # The caption comes first, then its denials, each with all of its negatives; the sort is stable within these.
     rows["sentence"] = pd.factorize(rows["text_id"])[0]
     rows = rows.sort_values(["number", "denial", "sentence"], kind="stable").astype(object)
-    return rows.where(rows.notna(), None).drop(columns=["number", "denial", "place", "sentence"])
+    return rows.where(rows.notna(), None).drop(columns=["number", "denial", "position", "sentence"])
 
 
 def shuffled(tables: Iterable[pa.Table], seed: int, rows: int, most: int = MOST_ROWS) -> Iterator[pa.Table]:
@@ -146,12 +147,12 @@ def shuffled(tables: Iterable[pa.Table], seed: int, rows: int, most: int = MOST_
 
 
 def by_caption(rows: Iterable[Row]) -> Iterator[list[Row]]:
-    """The rows of each caption or other true sentence."""
+    """The rows of each caption or other true sentence, which stand together in `rows`."""
     return (list(of_caption) for _, of_caption in groupby(rows, key=lambda row: row.text_id))
 
 
 def by_image(rows: Iterable[Row]) -> Iterator[list[Row]]:
-    """The rows of each image."""
+    """The rows of each image, which stand together in `rows`."""
     return (list(of_image) for _, of_image in groupby(rows, key=lambda row: row.image_id))
 
 
@@ -219,36 +220,45 @@ class NegBenchQuestion(NamedTuple):
 
 
 def template(content: str) -> str:
-    """NegBench's template of a sentence, from the column `replaced` or `replacement` that says what is in it."""
+    """NegBench's template of a sentence: positive, negative (it denies something) or hybrid (it does both).
+
+    content: what is in the sentence, as the columns `replaced` and `replacement` say it: "hat", "not dog", or
+    "hat | not dog".
+    """
     if BOTH in content:
         return HYBRID
     return NEGATIVE if NO in content else POSITIVE
 
 
-def questions(rows: Iterable[Row]) -> Iterator[NegBenchQuestion]:
-    """NegBench questions about two nouns, at most one for each caption.
+def two_noun_questions(rows: Iterable[Row]) -> Iterator[NegBenchQuestion]:
+    """NegBench questions about two nouns, one there and one not, at most one for each caption.
 
-    A caption has a question if it has all three false sentences about two nouns: one that asserts what is missing, one
-    that denies what is there, and one that does both. The true option is the sentence that one of them contradicts.
+    Of an image with a dog and without a hat the false options are "there is a hat", "there is no dog" and "there is a
+    hat but no dog". The true option is a sentence that one of them contradicts, such as "there is no hat". A caption
+    has a question if the operator negation has made all three false sentences about the two nouns.
 
     rows: negatives, those of a caption together.
     """
-    for caption_id, of_caption in groupby(rows, key=lambda row: row.caption_id):
-        by_content: dict[str, Row] = {}  # "hat", "not dog" or both -> the false sentence that says so
-        for row in of_caption:
-            # Of several sentences that say the same, the first drawn.
+    for caption_id, rows_of_caption in groupby(rows, key=lambda row: row.caption_id):
+        # What a false sentence says, "hat", "not dog" or "hat | not dog" -> its row; of several the first drawn.
+        row_of_content: dict[str, Row] = {}
+        for row in rows_of_caption:
             if row.operator == NEGATION:
-                by_content.setdefault(row.replacement, row)
-        about_two: list[list[NegBenchQuestion]] = []  # for each two nouns, a question per template of the true option
-        for content in by_content:
+                row_of_content.setdefault(row.replacement, row)
+
+        # For each couple of nouns, three questions: the true option contradicts one of the three false ones.
+        questions_of_nouns: list[list[NegBenchQuestion]] = []
+        for content in row_of_content:
             if template(content) != HYBRID:
                 continue
             missing, _, present = content.partition(BOTH)
-            parts = [by_content[part] for part in (missing, present, content) if part in by_content]
-            if len(parts) == OPTIONS - 1:
-                false = tuple(part.negative for part in parts)
-                about_two.append([NegBenchQuestion(part, false, template(part.replaced)) for part in parts])
-        # One question a caption, of which nouns and template are drawn, so that neither tells the true option.
-        if about_two:
+            false_rows = [row_of_content[part] for part in (missing, present, content) if part in row_of_content]
+            if len(false_rows) == OPTIONS - 1:
+                false = tuple(row.negative for row in false_rows)
+                questions = [NegBenchQuestion(row, false, template(row.replaced)) for row in false_rows]
+                questions_of_nouns.append(questions)
+
+        # Nouns and template are drawn, so that neither tells the true option.
+        if questions_of_nouns:
             rng = record_rng(0, "question", caption_id)
-            yield rng.choice(rng.choice(about_two))
+            yield rng.choice(rng.choice(questions_of_nouns))

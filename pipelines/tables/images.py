@@ -66,6 +66,7 @@ class Images:
 
 @lru_cache(maxsize=65536)  # every caption of an image asks again, and opening a file is slow
 def _full_box(file: Path) -> Box:
+    """The rectangle of a whole image file."""
     require_libraries('image sizes need Pillow: pip install "negcap[publish]"', "PIL")
     from PIL import Image, UnidentifiedImageError
 

@@ -30,14 +30,14 @@ KEYS = ("negative_id", "caption_id", "operator", "family", "caption", "image_id"
 OF_CAPTIONS = ("image", "siblings", "sibling_ids")  # columns that only the table captions knows
 NEGATION = "negation"
 TRUE_NEGATION = "true_negation"
-DENIALS_UNNATURAL = (
-    0.39  # the share of denials that raters called unnatural for their form, which p_unnatural does not know
-)
+# The share of denials that raters called unnatural for their form, which p_unnatural does not know.
+DENIALS_UNNATURAL = 0.39
 
 
 def p_good(rows: pa.Table) -> np.ndarray:
-    """(rows,): the probability that each is sensible and false: (1 - p_unnatural)(1 - p_compatible)(1 - p_true), nulls
-    as 0.
+    """The probability that each negative is sensible and false, (rows,).
+
+    It is (1 - p_unnatural)(1 - p_compatible)(1 - p_true), where an estimate that is null counts as 0.
     """
     unnatural = _probabilities(rows, "p_unnatural")
     unnatural = np.where(pc.equal(rows["operator"], NEGATION).to_numpy(), DENIALS_UNNATURAL, unnatural)
@@ -143,11 +143,7 @@ def pairs(
     kinds = kinds_of(run, table)
     check_splits(splits, (kind.split for kind in kinds), run / table)
     check_operators(operators, (kind.operator for kind in kinds), run / table)
-    options: PairOptions = {
-        "table": table,
-        "accepted": accepted(run) if vetted else None,
-        "per_operator": per_operator,
-    }
+    options: PairOptions = {"table": table, "accepted": accepted(run) if vetted else None, "per_operator": per_operator}
     return pa.concat_tables(pair_tables(run, operators, splits, columns=columns, **options))
 
 
@@ -196,16 +192,16 @@ def pair_tables(
         rows = rows.filter(wanted.filter())
         rows = rows.append_column("text", rows["caption"])
         if pairs_denials:
-            rows = _contradicting(rows, _denials(positives.get(file)))
+            rows = _pair_with_denials(rows, _true_denials(positives.get(file)))
         else:
             rows = rows.append_column("positive_id", pa.array([""] * len(rows), pa.string()))
         # Only now, so that a negative without its denial does not count among the first of its operator.
         if wanted.distinct:
-            rows = rows.take(_first_of_equal(rows))
+            rows = rows.take(_first_rows_of_equal_pairs(rows))
         if wanted.per_operator is not None:
             rows = rows.take(np.flatnonzero(earlier_draws(rows) < wanted.per_operator))
         if needs_captions:
-            rows = _with_captions(rows, captions[file], f"{wanted.table}/{file}", wanted, columns)
+            rows = _join_captions(rows, captions[file], f"{wanted.table}/{file}", wanted, columns)
         yield pa.table({name: rows[name] for name in columns})
 
 
@@ -262,7 +258,7 @@ def captions_with_negatives(
         yield CaptionsWithNegatives(
             captions=rows.select(of_captions).take(first_of_caption),
             negatives=rows.select(of_negatives).filter(has_negative),
-            starts=_starts(sizes),
+            starts=_starts_of_groups(sizes),
         )
 
 
@@ -272,16 +268,16 @@ def join_shards(parts: Iterable[CaptionsWithNegatives]) -> CaptionsWithNegatives
     return CaptionsWithNegatives(
         captions=pa.concat_tables(shard.captions for shard in shards).combine_chunks(),
         negatives=pa.concat_tables(shard.negatives for shard in shards).combine_chunks(),
-        starts=_starts(np.concatenate([np.diff(shard.starts) for shard in shards])),
+        starts=_starts_of_groups(np.concatenate([np.diff(shard.starts) for shard in shards])),
     )
 
 
-def _starts(sizes: np.ndarray) -> np.ndarray:
+def _starts_of_groups(sizes: np.ndarray) -> np.ndarray:
     """Where each of n groups of these sizes starts, and the last one ends: (n + 1,) int64."""
     return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
 
 
-def _first_of_equal(rows: pa.Table) -> np.ndarray:
+def _first_rows_of_equal_pairs(rows: pa.Table) -> np.ndarray:
     """The numbers of the rows, in order, of which no earlier one has the caption, its true text and the negative."""
     numbered = rows.append_column("number", pa.array(np.arange(len(rows))))
     groups = numbered.group_by(["caption_id", "caption", "negative"], use_threads=False)
@@ -289,7 +285,10 @@ def _first_of_equal(rows: pa.Table) -> np.ndarray:
 
 
 def earlier_draws(rows: pa.Table) -> np.ndarray:
-    """(rows,): how many rows of the same caption_id and operator were drawn (without `draw`: stand) before."""
+    """How many rows of the same caption and operator were drawn before each: (rows,), 0 for a first draw.
+
+    Without the column `draw`, rows that stand before count as drawn before.
+    """
     caption = np.asarray(rows["caption_id"].combine_chunks().dictionary_encode().indices, np.int64)
     operator = np.asarray(rows["operator"].combine_chunks().dictionary_encode().indices)
     group = caption * (len(rows) + 1) + operator  # there are fewer operators than that, so no two groups are one
@@ -306,7 +305,7 @@ def equal_before(ordered: np.ndarray) -> np.ndarray:
     return np.arange(len(ordered)) - np.repeat(starts, np.diff(np.append(starts, len(ordered))))
 
 
-def _with_captions(rows: pa.Table, shard: Shard, where: str, wanted: _Selection, columns: Sequence[str]) -> pa.Table:
+def _join_captions(rows: pa.Table, shard: Shard, where: str, wanted: _Selection, columns: Sequence[str]) -> pa.Table:
     """The rows with what the table captions knows of theirs, in the order of the captions.
 
     Args:
@@ -340,45 +339,58 @@ def _with_captions(rows: pa.Table, shard: Shard, where: str, wanted: _Selection,
 
     for name, of_sibling in (("siblings", "text"), ("sibling_ids", "caption_id")):
         if name in columns:
-            captions = captions.append_column(name, pa.array(_siblings(captions, of_sibling), pa.list_(pa.string())))
+            captions = captions.append_column(
+                name, pa.array(_siblings_of_captions(captions, of_sibling), pa.list_(pa.string()))
+            )
     captions = captions.take(caption_number)
     rows = rows.take(pa.array(row_number, mask=row_number < 0))
-    # A caption without a negative is its own true sentence; of others it may be a denial, from `_contradicting`.
+    # A caption without a negative is its own true sentence; of others it may be a denial, from `_pair_with_denials`.
     true = pc.coalesce(rows["caption"], captions["text"])
     rows = rows.set_column(rows.schema.get_field_index("caption"), "caption", true)
     rows = rows.drop_columns([name for name in rows.column_names if name in captions.column_names])
     return pa.Table.from_arrays([*rows, *captions], names=[*rows.column_names, *captions.column_names])
 
 
-def _siblings(captions: pa.Table, column: str) -> list[list[str]]:
-    """For each caption the values that the others of its image and split have in a column."""
+def _siblings_of_captions(captions: pa.Table, column: str) -> list[list[str]]:
+    """For each caption the values that its siblings, the others of its image and split, have in a column."""
     keys = list(zip(captions["image_id"].to_pylist(), captions["split"].to_pylist(), strict=True))
     values = captions[column].to_pylist()
-    together: dict[tuple[str, str], list[int]] = {}
-    for number, key in enumerate(keys):
-        together.setdefault(key, []).append(number)
-    return [[values[other] for other in together[key] if other != number] for number, key in enumerate(keys)]
+    rows_of_key: dict[tuple[str, str], list[int]] = {}  # by image_id and split
+    for row, key in enumerate(keys):
+        rows_of_key.setdefault(key, []).append(row)
+    siblings = []
+    for row, key in enumerate(keys):
+        siblings.append([values[other] for other in rows_of_key[key] if other != row])
+    return siblings
 
 
-def _denials(shard: Shard | None) -> pa.Table:
-    """The true denials in a shard of positives (None: none): `key`, the caption and what is said; positive_id; text."""
+def _true_denials(shard: Shard | None) -> pa.Table:
+    """The true denials in a shard of the table positives, such as "there is no dog"; none if there is no such shard.
+
+    Columns: positive_id, text, and `key`, by which a negative that contradicts the denial is joined to it.
+    """
     columns = ("caption_id", "replacement", "positive_id", "text", "operator")
     rows = POSITIVES.empty_table().select(columns) if shard is None else shard.read(columns)
     rows = rows.filter(pc.field("operator") == TRUE_NEGATION)
-    return rows.select(["positive_id", "text"]).append_column("key", _key(rows["caption_id"], rows["replacement"]))
+    return rows.select(["positive_id", "text"]).append_column(
+        "key", _contradiction_key(rows["caption_id"], rows["replacement"])
+    )
 
 
-def _key(caption_id: pa.ChunkedArray, asserted: pa.ChunkedArray) -> pa.ChunkedArray:
-    """What a negative and the denial that it contradicts have in common, as one text to join tables by."""
+def _contradiction_key(caption_id: pa.ChunkedArray, asserted: pa.ChunkedArray) -> pa.ChunkedArray:
+    """What a negative and the denial that it contradicts have in common, as one text to join tables by.
+
+    asserted: what the denial says, "not dog": its `replacement`, which the negative has `replaced`.
+    """
     return pc.binary_join_element_wise(caption_id, asserted, "\n")
 
 
 def has_denials(run: Path) -> bool:
     """Whether a run has true denials. Raises ValueError if the table positives is unfinished."""
-    return has_table(run, "positives") and any(len(_denials(shard)) for shard in shards_of(run, "positives"))
+    return has_table(run, "positives") and any(len(_true_denials(shard)) for shard in shards_of(run, "positives"))
 
 
-def _contradicting(rows: pa.Table, denials: pa.Table) -> pa.Table:
+def _pair_with_denials(rows: pa.Table, denials: pa.Table) -> pa.Table:
     """Negatives, each beside the true sentence that it contradicts.
 
     A row of `negation` may contradict a true denial of its caption: "there is a dog" contradicts "there is no dog".
@@ -387,7 +399,7 @@ def _contradicting(rows: pa.Table, denials: pa.Table) -> pa.Table:
 
     Args:
         rows: negatives, with caption_id, operator, caption and replaced.
-        denials: the true denials of the same captions, see `_denials`.
+        denials: the true denials of the same captions, see `_true_denials`.
 
     Returns:
         The rows with the column `positive_id`, the denial's id, "" for a row that contradicts its own caption. Rows
@@ -395,7 +407,7 @@ def _contradicting(rows: pa.Table, denials: pa.Table) -> pa.Table:
     """
     is_negation = pc.equal(rows["operator"], NEGATION)
     # (rows,): the number of the denial that each contradicts; null: none
-    denial = pc.index_in(_key(rows["caption_id"], rows["replaced"]), denials["key"].combine_chunks())
+    denial = pc.index_in(_contradiction_key(rows["caption_id"], rows["replaced"]), denials["key"].combine_chunks())
     denial = pc.if_else(is_negation, denial, pa.scalar(None, pa.int32()))
     contradicts_denial = pc.match_substring(rows["replaced"], NO)  # NO begins what is denied, as in "not dog"
     is_lacking = pc.and_(is_negation, pc.and_(pc.is_null(denial), contradicts_denial))
@@ -406,15 +418,15 @@ def _contradicting(rows: pa.Table, denials: pa.Table) -> pa.Table:
 
 
 def with_true(run: Path, rows: Sequence[TableRow]) -> list[TableRow]:
-    """Rows of negatives, each with the true sentence that it contradicts as `caption`, see `_contradicting`.
+    """Rows of negatives, each with the true sentence that it contradicts as `caption`, see `_pair_with_denials`.
 
     Rows that contradict a sentence which the run lacks are left out. A run without denials gives the rows as they are.
     """
     if not any(row["operator"] == NEGATION for row in rows) or not has_denials(run):
         return list(rows)
     columns = {name: [row[name] for row in rows] for name in ("caption_id", "operator", "caption", "replaced")}
-    denials = pa.concat_tables(map(_denials, shards_of(run, "positives")))
-    paired = _contradicting(pa.table({**columns, "number": range(len(rows))}), denials)
+    denials = pa.concat_tables(map(_true_denials, shards_of(run, "positives")))
+    paired = _pair_with_denials(pa.table({**columns, "number": range(len(rows))}), denials)
     numbers_and_captions = zip(paired["number"].to_pylist(), paired["caption"].to_pylist(), strict=True)
     return [{**rows[number], "caption": caption} for number, caption in numbers_and_captions]
 
@@ -438,7 +450,10 @@ def accepted(run: Path) -> frozenset[str]:
 
 
 def p_true_by_readers(run: Path) -> dict[str, float]:
-    """By negative_id p_true by who saw the photo (`likelihoods`); {} if captions tell: an image has two."""
+    """How probably negatives are true of their photos by models that saw these, by negative_id, see `likelihoods`.
+
+    {} if an image has several captions: then these have told already what else is true of it.
+    """
     if not has_table(run, "verdicts"):
         return {}
     images = [image for table in read_table(run, "captions", ["image_id"]) for image in table["image_id"].to_pylist()]
@@ -448,8 +463,10 @@ def p_true_by_readers(run: Path) -> dict[str, float]:
 
 
 def likelihoods(verdicts: Iterable[Mapping[str, Any]]) -> dict[str, float]:
-    """How probably each negative is true of its photo, by negative_id: the mean over the models that were shown the
-    photo of their confidence if they called it true, and of 1 - confidence if false. A missing confidence counts as 1.
+    """How probably each negative is true of its photo, by negative_id.
+
+    It is the mean over the models that were shown the photo: of their confidence if they called it true, of 1 -
+    confidence if false. A missing confidence counts as 1.
     """
     p_true: dict[str, list[float]] = {}
     for row in verdicts:

@@ -57,10 +57,10 @@ def reading_warnings(run: Path, counts: Mapping[str, int], options: ReadOptions)
         read = f"from the column {options.language_column}" if options.language_column else options.language
         warnings.append(f"language is {read}: only English captions are parsed and changed")
     warnings += [text.format(f"{counts[name]:,}") for name, text in ADVICE.items() if counts.get(name)]
-    return (*warnings, *_many_rejected(run, counts))
+    return (*warnings, *_warn_many_rejected(run, counts))
 
 
-def _many_rejected(run: Path, counts: Mapping[str, int]) -> Iterator[str]:
+def _warn_many_rejected(run: Path, counts: Mapping[str, int]) -> Iterator[str]:
     """A warning, with the commonest reason and a record, if more than 2 % of all records were rejected."""
     prefix = "rejected."
     by_reason = Counter({name.removeprefix(prefix): n for name, n in counts.items() if name.startswith(prefix)})
@@ -83,21 +83,26 @@ def _many_rejected(run: Path, counts: Mapping[str, int]) -> Iterator[str]:
 def caption_warnings(run: Path) -> list[str]:
     """Warnings about the English captions of a run, and their nouns if a lexicon has been counted on them."""
     texts: list[str] = []
-    for rows in _sample(run, "captions", ("text", "language")):
+    for rows in _sample_rows(run, "captions", ("text", "language")):
         texts += [row["text"] for row in rows if row["language"] == LANGUAGE]
-    warnings = [_not_english(texts), _repeated(texts), _lemmas(texts), _far_from_photos(run)]
+    warnings = [
+        _warn_not_english(texts),
+        _warn_repeated(texts),
+        _warn_dictionary_forms(texts),
+        _warn_far_from_photos(run),
+    ]
     return [warning for warning in warnings if warning]
 
 
-def _sample(run: Path, table: str, columns: Sequence[str]) -> Iterator[list[TableRow]]:
-    """The first rows of some shards of a table."""
+def _sample_rows(run: Path, table: str, columns: Sequence[str]) -> Iterator[list[TableRow]]:
+    """The first rows of a few shards of a table, evenly spread over it."""
     shards = shards_of(run, table)
     every = max(1, ceil(len(shards) / SHARDS))
     for shard in shards[::every]:
         yield shard.read(columns).slice(0, CAPTIONS).to_pylist()
 
 
-def _not_english(texts: Sequence[str]) -> str:
+def _warn_not_english(texts: Sequence[str]) -> str:
     """A warning if many captions do not look English; each of the next functions, too, gives "" without a reason."""
     from ...augment.cloze.file import looks_english
 
@@ -110,7 +115,7 @@ def _not_english(texts: Sequence[str]) -> str:
     )
 
 
-def _repeated(texts: Sequence[str]) -> str:
+def _warn_repeated(texts: Sequence[str]) -> str:
     """A warning if many captions are one text."""
     text, number = max(Counter(texts).items(), key=lambda item: item[1], default=("", 0))
     if number < max(LEAST_REPEATED, REPEATED * len(texts)):
@@ -121,7 +126,7 @@ def _repeated(texts: Sequence[str]) -> str:
     )
 
 
-def _lemmas(texts: Sequence[str]) -> str:
+def _warn_dictionary_forms(texts: Sequence[str]) -> str:
     """A warning if the captions seem to be dictionary forms: too few words have an ending."""
     from ...augment.cloze.file import WORD, looks_english
 
@@ -136,7 +141,7 @@ def _lemmas(texts: Sequence[str]) -> str:
     )
 
 
-def _far_from_photos(run: Path) -> str:
+def _warn_far_from_photos(run: Path) -> str:
     """A warning if the lexicon was counted on captions that are far from everyday photos, by its counter `nearness`."""
     manifest = read_manifest(run / "lexicon")
     if manifest is None or "nearness" not in manifest.counts:

@@ -50,7 +50,7 @@ def as_written(run: Path, table: str) -> pd.DataFrame:
 
 def table_of(given: object) -> pa.Table:
     """The table of captions that negatives are made of."""
-    return captions.captions_table(captions.arrow_table(given, IngestConfig()), IngestConfig()).captions
+    return captions.captions_table(captions.captions_as_arrow_table(given, IngestConfig()), IngestConfig()).captions
 
 
 def test_the_rows_are_those_that_the_command_writes(built: Path, tmp_path: Path) -> None:
@@ -108,7 +108,7 @@ def test_embedded_images_are_known_by_their_paths_and_others_by_their_position()
             made = table_of(given)
         assert made["caption_id"].to_pylist() == ["table:a:0", "table:a:1", "table:2:0"]
     with pytest.warns(UserWarning, match="name of an image"):
-        assert "bytes" not in str(captions.arrow_table(table, IngestConfig()).schema)
+        assert "bytes" not in str(captions.captions_as_arrow_table(table, IngestConfig()).schema)
 
 
 def test_rows_are_joined_to_those_of_the_caller_by_columns_to_keep() -> None:

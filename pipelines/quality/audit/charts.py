@@ -57,9 +57,11 @@ def draw(
 
 def shape(tag: str, text: str = "", kind: str = "", **attributes: object) -> Markup:
     """An SVG element of the CSS class `kind` that says `text`: a text as such, any other as its tooltip."""
-    attribute_list = Markup("").join(
-        Markup(' {}="{}"').format(name, value) for name, value in {"class": kind, **attributes}.items() if value != ""
-    )
+    # Markup escapes what is formatted into it: words of a caption may hold < or ".
+    attribute_list = Markup("")
+    for name, value in {"class": kind, **attributes}.items():
+        if value != "":
+            attribute_list += Markup(' {}="{}"').format(name, value)
     content: str = visible(text)
     if text and tag != "text":
         content = Markup("<title>{}</title>").format(content)
@@ -126,13 +128,17 @@ def _histogram(
         shapes.append(line("outline", *((x(value), y(share)) for value, share in outline)))
     shapes.append(line("frame", (LEFT, y(0)), (WIDTH - RIGHT, y(0))))
     shapes += [label(x(tick.value), HEIGHT - 20, tick.text) for tick in ticks]
+    # Only 0 and the largest round number below the highest bar are labelled.
     round_share = next(step for step in (100, 50, 20, 10, 5, 2, 1, 0.5) if step <= highest)
     shapes += [label(LEFT - 4, y(share) + 3, f"{share:g} %", "end") for share in (0, round_share)]
     return Chart(summary, draw(summary, [*shapes, _axis(axis)]))
 
 
 def lengths(caption: pd.Series, negative: pd.Series) -> Chart:
-    """Histograms of words per text, in % of pairs, negatives as bars, captions as an outline; given texts by length."""
+    """Histograms of words per text, in % of pairs: negatives as bars, captions as an outline.
+
+    caption, negative: the number of texts, indexed by their number of words.
+    """
     both = caption.add(negative, fill_value=0)
     shortest = both.index[0]
     longest = both.index[both.cumsum() >= MOST_TEXTS * both.sum()][0]
@@ -152,7 +158,10 @@ def lengths(caption: pd.Series, negative: pd.Series) -> Chart:
 
 
 def added(counts: pd.Series) -> Chart:
-    """Histogram of the characters that a negative has more than its caption, in % of pairs; the end bins are open."""
+    """Histogram of the characters that a negative has more than its caption, in % of pairs.
+
+    counts: the number of pairs, indexed by this difference. The bins at both ends hold all larger differences.
+    """
     shares = 100 * counts / counts.sum()
     in_span = shares.groupby(shares.index.to_series().clip(-SPAN, SPAN)).sum()
     bins = []
@@ -181,7 +190,12 @@ def _with_sign(characters: int) -> str:
 
 
 def positions(counts: pd.Series, number: int) -> Chart:
-    """Histogram of the positions of edits in the caption, in % of edits; counts: by bin, from 0 to `number` - 1."""
+    """Histogram of the positions of edits in the caption, in % of edits.
+
+    Args:
+        counts: the number of edits, indexed by bin: 0 is at the start of a caption, `number` - 1 at its end.
+        number: of bins.
+    """
     shares = 100 * counts.reindex(range(number), fill_value=0) / max(counts.sum(), 1)
     bins = []
     for position, share in enumerate(shares):
@@ -229,8 +243,9 @@ def words(uses: Sequence[WordUse]) -> Chart | None:
     width = 2 * WIDTH
     height = 300
     numbers = [number for use, _ in plotted for number in (use.out, use.put)]
-    least = floor(log10(min(filter(None, numbers))))  # the smallest power of ten
-    # Where 0 is drawn, below the smallest power of ten.
+    # Both axes are logarithmic; `least` is the exponent of the power of ten below the smallest number.
+    least = floor(log10(min(filter(None, numbers))))
+    # The logarithm of 0 is drawn a little below.
     zero = least - 0.35
     rarest = log10(min(corpus for _, corpus in plotted)) - 0.1
     commonest = log10(max(corpus for _, corpus in plotted)) + 0.1
@@ -339,4 +354,5 @@ def accuracy(measured: Accuracy) -> Markup:
 
 
 def _axis(text: str, width: float = WIDTH, height: float = HEIGHT) -> Markup:
+    """The name of a chart's horizontal axis, in the middle below it."""
     return label((LEFT + width - RIGHT) / 2, height - 3, text, kind="axis")

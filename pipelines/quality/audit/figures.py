@@ -127,12 +127,13 @@ class Figures:
         families = dict.fromkeys(self.refused, "")
         for operators in self.tables.values():
             families |= {name: figures.family for name, figures in operators.items()}
-        order = {name: number for number, name in enumerate(OPERATORS)}
+        position = {name: number for number, name in enumerate(OPERATORS)}
 
-        def place(name: str) -> tuple[bool, int, str]:
-            return families[name] == POSITIVE, order.get(name, len(order)), name
+        # Positives last; then known operators in their usual order, unknown ones by name.
+        def sort_key(name: str) -> tuple[bool, int, str]:
+            return families[name] == POSITIVE, position.get(name, len(position)), name
 
-        return {name: families[name] for name in sorted(families, key=place)}
+        return {name: families[name] for name in sorted(families, key=sort_key)}
 
     @property
     def reasons(self) -> list[str]:
@@ -149,7 +150,7 @@ def collect(run: Path, splits: Sequence[str] = ()) -> Figures:
     in_splits = column_filter({"split": splits})
     captions = 0
     images = 0
-    covered = 0
+    captions_with_negative = 0
     stored_splits: set[str] = set()
     for rows in read_table(run, "captions", ["image_id", "split", "language"]):
         stored_splits.update(rows["split"].unique().to_pylist())
@@ -160,10 +161,10 @@ def collect(run: Path, splits: Sequence[str] = ()) -> Figures:
     check_splits(splits, stored_splits, run)
     # All rows of a caption are in one shard, so that its captions can be added up.
     for rows in read_table(run, "negatives", ["caption_id", "split"]):
-        covered += len(rows.filter(in_splits)["caption_id"].unique())
+        captions_with_negative += len(rows.filter(in_splits)["caption_id"].unique())
     corpus = _corpus_counts(run)
     tables = {table: _table_figures(run, table, splits, corpus) for table in TABLES if has_table(run, table)}
-    return Figures(captions, images, captions - covered, tables, _refused(run, splits))
+    return Figures(captions, images, captions - captions_with_negative, tables, _count_refused(run, splits))
 
 
 def _corpus_counts(run: Path) -> dict[Word, int]:
@@ -204,7 +205,7 @@ def _table_figures(
         first_draws = rows.filter(pa.array(earlier_draws(rows) == 0))
         for kind in rows.group_by(["operator", "family"]).aggregate([]).to_pylist():
             families[kind["operator"]] = kind["family"]
-        counts_of_shards.append(_counts(rows, first_draws))
+        counts_of_shards.append(_count_items_of_shard(rows, first_draws))
         p_true = rows.group_by("operator").aggregate([("p_true", "sum"), ("p_true", "count")])
         p_true_of_shards.append(p_true.to_pandas())
         changes = first_draws.group_by(["operator", *CHANGE]).aggregate([([], "count_all")])
@@ -234,8 +235,17 @@ def _table_figures(
     return figures
 
 
-def _counts(rows: pa.Table, first_draws: pa.Table) -> pd.Series:
-    """By operator, measure and item the number of rows of a shard, of its first draws, or of edits of these."""
+def _count_items_of_shard(rows: pa.Table, first_draws: pa.Table) -> pd.Series:
+    """Count the rows of a shard in every way that the audit shows.
+
+    Args:
+        rows: of a table of negatives.
+        first_draws: those of them that are the first negative of their operator and caption.
+
+    Returns:
+        The counts, indexed by operator, measure and item: (noun, words_caption, 9) -> captions of nine words whose noun
+        was changed. For "rows" and "covered" the only item is 0; for edit_position it is a tenth of the caption.
+    """
     import pandas as pd
 
     operator = first_draws["operator"].to_numpy()
@@ -248,21 +258,23 @@ def _counts(rows: pa.Table, first_draws: pa.Table) -> pd.Series:
     middle = (start + end) / 2 / np.maximum(length[row_of_edit], 1)
     edit_bin = np.minimum((middle * BINS).astype(int), BINS - 1)
 
-    def items(measure: str, operators: np.ndarray, values: np.ndarray) -> pd.DataFrame:
-        return pd.DataFrame({"operator": operators, "measure": measure, "item": values})
+    def frame_of(measure: str, operators: np.ndarray, items: np.ndarray) -> pd.DataFrame:
+        """A row for each value of a measure: the operator of the negative (or edit), and the value."""
+        return pd.DataFrame({"operator": operators, "measure": measure, "item": items})
 
     all_items = [
-        items("rows", rows["operator"].to_numpy(), np.zeros(len(rows), int)),
-        items("covered", operator, np.zeros(len(first_draws), int)),
-        items("words_caption", operator, _words(first_draws["caption"])),
-        items("words_negative", operator, _words(first_draws["text"])),
-        items("characters_added", operator, pc.utf8_length(first_draws["text"]).to_numpy() - length),
-        items("edit_position", operator[row_of_edit], edit_bin),
+        frame_of("rows", rows["operator"].to_numpy(), np.zeros(len(rows), int)),
+        frame_of("covered", operator, np.zeros(len(first_draws), int)),
+        frame_of("words_caption", operator, _count_words(first_draws["caption"])),
+        frame_of("words_negative", operator, _count_words(first_draws["text"])),
+        frame_of("characters_added", operator, pc.utf8_length(first_draws["text"]).to_numpy() - length),
+        frame_of("edit_position", operator[row_of_edit], edit_bin),
     ]
     return pd.concat(all_items).value_counts(["operator", "measure", "item"], sort=False)
 
 
-def _words(texts: pa.ChunkedArray) -> np.ndarray:
+def _count_words(texts: pa.ChunkedArray) -> np.ndarray:
+    """The number of words of each text, (texts,)."""
     return pc.list_value_length(pc.utf8_split_whitespace(pc.utf8_trim_whitespace(texts))).to_numpy()
 
 
@@ -275,27 +287,32 @@ def word_changes(changes: pd.DataFrame, corpus: Mapping[Word, int]) -> list[Word
     """
     import pandas as pd
 
-    reordered = [
-        sorted(old.split(SWAPPED)) == sorted(new.split(SWAPPED))
+    # "cat | dog" -> "dog | cat" swaps the words and changes none.
+    brings_new_words = [
+        sorted(old.split(SWAPPED)) != sorted(new.split(SWAPPED))
         for old, new in zip(changes["replaced"], changes["replacement"], strict=True)
     ]
-    changed = changes[np.logical_not(np.array(reordered, bool))]
-    sides = []
+    changed = changes[np.array(brings_new_words, bool)]
+    counts_by_side = []
     for side, column in (("out", "replaced"), ("put", "replacement")):
         rows = changed[changed[column] != ""]
         synsets = rows[f"{column}_synset"]
-        kinds = [_kind(word, synset, corpus) for word, synset in zip(rows[column], synsets, strict=True)]
-        sides.append(pd.DataFrame({"word": rows[column], "kind": kinds, side: rows["n"]}))
+        kinds = [_kind_of_word(word, synset, corpus) for word, synset in zip(rows[column], synsets, strict=True)]
+        counts_by_side.append(pd.DataFrame({"word": rows[column], "kind": kinds, side: rows["n"]}))
     # A word that is both a noun and a verb is two of them, as it has a count in the corpus of each.
-    counts = pd.concat(sides).groupby(["word", "kind"])[["out", "put"]].sum().astype(int)
+    counts = pd.concat(counts_by_side).groupby(["word", "kind"])[["out", "put"]].sum().astype(int)
     uses = []
     for (word, kind), number in zip(counts.index, counts.to_numpy().tolist(), strict=True):
         uses.append(WordUse(word, corpus.get(Word(word, kind)), *number))
     return sorted(uses, key=lambda use: (-use.out - use.put, use.word, use.corpus or 0))
 
 
-def _kind(word: str, synset: str, corpus: Mapping[Word, int]) -> str:
-    """The kind of lexicon entry that a word of a synset is: "noun" for `dog.n.01`; "" if neither tells."""
+def _kind_of_word(word: str, synset: str, corpus: Mapping[Word, int]) -> str:
+    """The kind of lexicon entry that a word is.
+
+    Its WordNet synset tells ("noun" for `dog.n.01`); without one, the kind under which the corpus counts the word, the
+    first of ENTRIES; "" for a word that is in neither.
+    """
     part_of_speech = synset.rpartition(".")[0].rpartition(".")[2]
     if part_of_speech in ("n", "v"):
         return {"n": "noun", "v": "verb"}[part_of_speech]
@@ -303,15 +320,19 @@ def _kind(word: str, synset: str, corpus: Mapping[Word, int]) -> str:
 
 
 def exchanges(changes: pd.DataFrame) -> list[Exchange]:
-    """The most frequent exchanges, at most EXCHANGES; changes: as of `word_changes`."""
+    """The most frequent exchanges of one word for another, such as cat -> dog 12 times, at most EXCHANGES.
+
+    Args:
+        changes: one change per row: its columns `replaced` and `replacement`, and `n`, how often it was made.
+    """
     counts = changes.groupby(["replaced", "replacement"])["n"].sum().reset_index()
     rows = counts.to_numpy().tolist()
-    number = {(old, new): n for old, new, n in rows}
-    exchanged = [Exchange(old, new, n, reverse=number.get((new, old), 0)) for old, new, n in rows]
+    count_of_pair = {(old, new): n for old, new, n in rows}
+    exchanged = [Exchange(old, new, n, reverse=count_of_pair.get((new, old), 0)) for old, new, n in rows]
     return sorted(exchanged, key=lambda exchange: -exchange.n)[:EXCHANGES]
 
 
-def _refused(run: Path, splits: Sequence[str]) -> dict[str, dict[str, int]]:
+def _count_refused(run: Path, splits: Sequence[str]) -> dict[str, dict[str, int]]:
     """The number of refused candidates by operator and reason, the most frequent reason first."""
     refused: dict[str, Counter[str]] = {}
     if not has_table(run, "rejections"):
@@ -362,6 +383,7 @@ def _rows(figures: Figures, blindness: Mapping[str, Blindness]) -> Iterator[Audi
 
 
 def _rows_of_report(table: str, report: BlindReport) -> Iterator[AuditRow]:
+    """The numbers of one blind report: accuracies, and the words and n-grams that tell a negative from its caption."""
     for baseline, value in report.baselines.items():
         yield AuditRow(table, report.name, "blind", baseline, value.percent, value.low, value.high, value.pairs)
     for cue in report.words:

@@ -34,7 +34,7 @@ from ...features.preprocess import decode
 from ...report.pages import page_environment, script
 from ...report.rows import Row, summary
 from ...report.summary import component_lines, corpus_lines
-from ...tables.columns import column_filter
+from ...tables.columns import column_filter, image_paths
 from ...tables.images import Images
 from ..bias.baselines import BlindReport, MostTelling, most_telling
 from ..bias.measure import ALL, BlindConfig, Blindness, Unmeasured, measure_table
@@ -170,6 +170,7 @@ def _page(
         return [text for caption_id, text in captions[row["image_id"]].items() if caption_id != row["caption_id"]]
 
     def section(name: str, of_table: str, rows: Mapping[Stratum, Sequence[Row]]) -> Section:
+        """The section of an operator: its figures in a table, its sampled rows, and why candidates were refused."""
         reasons = figures.refused.get(name, {})
         return Section(
             name=name,
@@ -255,13 +256,8 @@ class Photo(TypedDict):
 
 def _photos_of(run: Path, image_ids: Collection[str], folder: Path) -> dict[str, Photo | None]:
     """By image_id, the photo in a folder, or None without one."""
-    paths: dict[str, str] = {}
-    wanted = pc.field("image_id").isin(pa.array(sorted(image_ids), pa.string()))
-    for rows in read_table(run, "captions", ["image_id", "image"]):
-        rows = rows.filter(wanted)
-        paths |= zip(rows["image_id"].to_pylist(), rows["image"].to_pylist(), strict=True)
     images = Images(folder)
-    return {image_id: _photo(images, path) for image_id, path in paths.items()}
+    return {image_id: _photo(images, path) for image_id, path in image_paths(run, wanted=image_ids).items()}
 
 
 def _photo(images: Images, path: str) -> Photo | None:
@@ -407,20 +403,21 @@ def searched(run: Path, config: AuditConfig) -> Search:
     waiting = list[SearchedImage]()
     rows_waiting = 0
     images = 0
-    for image in _images(run, config.splits, chosen, refined):
+    for image in _searched_images(run, config.splits, chosen, refined):
         if rows_waiting >= PER_FILE:
-            files.append(_script(waiting))
+            files.append(_pack_into_script(waiting))
             waiting = []
             rows_waiting = 0
         waiting.append(image)
         rows_waiting += len(image.rows)
         images += 1
     if waiting:
-        files.append(_script(waiting))
+        files.append(_pack_into_script(waiting))
     return Search(files, images)
 
 
-def _script(images: Sequence[SearchedImage]) -> bytes:
+def _pack_into_script(images: Sequence[SearchedImage]) -> bytes:
+    """The images as a script that hands them to the page: `unpack("…")` of their compressed JSON in base64."""
     data = json.dumps(images, ensure_ascii=False, separators=(",", ":")).encode()
     return b'unpack("%b");\n' % base64.b64encode(zlib.compress(data))
 
@@ -454,18 +451,18 @@ def _chosen_images(run: Path, config: AuditConfig) -> set[str]:
     def random_place(image_id: str) -> bytes:
         return blake2b(f"{config.seed}\x1f{image_id}".encode()).digest()
 
-    left = config.search
+    rows_left = config.search
     chosen = set[str]()
     for image_id in sorted(rows_of_image, key=random_place):
-        left -= rows_of_image[image_id]
-        if left < 0:
+        rows_left -= rows_of_image[image_id]
+        if rows_left < 0:
             break
         chosen.add(image_id)
     return chosen
 
 
-def _images(run: Path, splits: Sequence[str], chosen: set[str], refined: set[str]) -> Iterator[SearchedImage]:
-    """The chosen images in the order of the captions.
+def _searched_images(run: Path, splits: Sequence[str], chosen: set[str], refined: set[str]) -> Iterator[SearchedImage]:
+    """The images that can be searched, with their captions and rows, in the order of the captions.
 
     Args:
         run: the folder of the run.
@@ -476,7 +473,7 @@ def _images(run: Path, splits: Sequence[str], chosen: set[str], refined: set[str
     if not chosen:
         return
     wanted = column_filter({"split": splits, "image_id": sorted(chosen)})
-    # By table, the shards by the name of the file, which is that of the captions' shard.
+    # Rows of an image stand in the file of the same name as its captions: shards["negatives"]["00003.parquet"].
     shards = {}
     for table in HELD:
         if has_table(run, table):

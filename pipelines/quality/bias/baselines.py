@@ -154,6 +154,10 @@ def blind(name: str, pairs: Sequence[TextPair], seed: int = 0, corpus: Sequence[
     words = differences.take(differences.single_words())
 
     def cross_validated(matrix: csr_matrix, fit: Fit) -> Accuracy:
+        """The accuracy on all pairs, each judged by weights that were fitted without its fold.
+
+        `matrix` is (pairs, n-grams).
+        """
         gaps = scores(matrix, fold_weights(matrix, folds, FOLDS, fit), folds)
         return by_image(right(gaps).tolist(), images)
 
@@ -162,9 +166,9 @@ def blind(name: str, pairs: Sequence[TextPair], seed: int = 0, corpus: Sequence[
         caption_images = [caption.image_id for caption in corpus]
     else:
         # Each caption counts once, although it may have several negatives.
-        own = list(dict.fromkeys((pair.true, pair.image_id) for pair in pairs))
-        captions = vocabulary.encode([text for text, _ in own])
-        caption_images = [image_id for _, image_id in own]
+        distinct = list(dict.fromkeys(CorpusText(pair.true, pair.image_id) for pair in pairs))
+        captions = vocabulary.encode([caption.text for caption in distinct])
+        caption_images = [caption.image_id for caption in distinct]
     topics = topics_of(documents(captions, caption_images, true, windows(true, negative).true, images), seed)
     weights = regression(differences.matrix)
     # Without a corpus, the language model reads a caption as often as it has negatives.
@@ -178,8 +182,8 @@ def blind(name: str, pairs: Sequence[TextPair], seed: int = 0, corpus: Sequence[
         format_rule=format_rule(pairs),
         shorter=shorter(pairs),
         ngrams=cross_validated(differences.matrix, regression),
-        true_cues=_strongest(vocabulary, differences.keys, weights, 1),
-        false_cues=_strongest(vocabulary, differences.keys, weights, -1),
+        true_cues=_strongest_ngrams(vocabulary, differences.keys, weights, 1),
+        false_cues=_strongest_ngrams(vocabulary, differences.keys, weights, -1),
         odds=cross_validated(words.matrix, log_odds),
         language_model=language_model,
         words=_one_sided_words(vocabulary, words),
@@ -208,11 +212,18 @@ def _cross_validated_language_model(
     folds = folds_of([*images, *text_images], seed=seed)
     folds_of_pairs = folds[: len(images)]
     model = train(texts, folds[len(images) :], FOLDS, entries)
-    return by_image(right(model.gaps(true, negative, folds_of_pairs)).tolist(), images)
+    gaps = model.gaps(true, negative, folds_of_pairs)
+    return by_image(right(gaps).tolist(), images)
 
 
-def _strongest(vocabulary: NgramVocabulary, keys: np.ndarray, weights: np.ndarray, sign: int) -> NamedWeights:
-    """The n-grams whose weights have this sign, the furthest from 0 first, at most CUES; keys, weights: (n-grams,)."""
+def _strongest_ngrams(vocabulary: NgramVocabulary, keys: np.ndarray, weights: np.ndarray, sign: int) -> NamedWeights:
+    """The n-grams with the largest weights for the true text (sign 1) or against it (-1), at most CUES.
+
+    Args:
+        vocabulary: spells n-grams.
+        keys, weights: of each n-gram its code in the vocabulary, and its weight, (n-grams,).
+        sign: 1 or -1; weights of the other sign, and 0, are left out.
+    """
     order = np.argsort(weights, kind="stable")
     columns = (order[::-1] if sign > 0 else order)[:CUES]
     columns = columns[weights[columns] * sign > 0]
@@ -223,6 +234,7 @@ def _one_sided_words(vocabulary: NgramVocabulary, words: NgramDifferences) -> tu
     """The words that only one of the two texts of a pair has significantly more often, the most significant first."""
     only = sides(words.matrix)
     total = only.true + only.negative
+    # If a word were as likely in either text, |true - negative| would have the deviation sqrt(true + negative).
     deviation = np.abs(only.true - only.negative) / np.sqrt(np.maximum(total, 1))  # in those of coin flips
     columns = np.argsort(-deviation, kind="stable")[:CUES]
     columns = columns[deviation[columns] > SIGNIFICANT]
@@ -262,15 +274,16 @@ def format_faults(text: str) -> int:
 
 def format_rule(pairs: Sequence[TextPair]) -> Accuracy:
     """Accuracy of guessing that the text with fewer formatting errors is true; a tie counts half."""
-    return _fewer(pairs, format_faults)
+    return _guess_by_smaller(pairs, format_faults)
 
 
 def shorter(pairs: Sequence[TextPair]) -> Accuracy:
     """Accuracy of guessing that the text with fewer characters is true; a tie counts half."""
-    return _fewer(pairs, len)
+    return _guess_by_smaller(pairs, len)
 
 
-def _fewer(pairs: Sequence[TextPair], measure: Callable[[str], int]) -> Accuracy:
+def _guess_by_smaller(pairs: Sequence[TextPair], measure: Callable[[str], int]) -> Accuracy:
+    """Accuracy of guessing that the text whose measure is smaller is the true one."""
     gaps = np.array([measure(pair.negative) - measure(pair.true) for pair in pairs])
     return by_image(right(gaps).tolist(), [pair.image_id for pair in pairs])
 
@@ -294,9 +307,14 @@ def folds_of(images: Sequence[str], count: int = FOLDS, seed: int = 0) -> np.nda
 
 
 def regression(matrix: csr_matrix, penalty: float = PENALTY) -> np.ndarray:
-    """(n-grams,): weights of a logistic regression that tells a pair's true text, 0 for n-grams of one pair.
+    """Fit a logistic regression that tells which text of a pair is the true one.
 
-    matrix: (pairs, n-grams) differences; penalty: scikit-learn's C.
+    Args:
+        matrix: (pairs, n-grams): how often an n-gram is in the true text, less how often in the negative.
+        penalty: scikit-learn's C.
+
+    Returns:
+        (n-grams,): the weight of each, 0 for those in fewer than MIN_PAIRS pairs.
     """
     from sklearn.linear_model import LogisticRegression
 
@@ -329,7 +347,7 @@ class Sides(NamedTuple):
 
 
 def sides(matrix: csr_matrix) -> Sides:
-    """Add up the positive and the negative cells in each column of (pairs, n-grams) differences."""
+    """Add up (pairs, n-grams) differences by column: what is above 0 is of true texts, what is below of negatives."""
     ngrams = matrix.shape[1]
     true = np.bincount(matrix.indices, np.maximum(matrix.data, 0), ngrams)
     negative = np.bincount(matrix.indices, np.maximum(-matrix.data, 0), ngrams)

@@ -92,11 +92,13 @@ def measure_run(run: Path, config: BlindConfig | None = None) -> Blindness:
 
 
 def measure_table(run: Path, config: BlindConfig, progress: Progress | None = None) -> Blindness:
-    """Measure a run's negatives operator by operator, in their configured order; those of fewer than 5 images are
-    `unmeasured`. Raises FileNotFoundError without the table, ValueError for an operator or split without rows.
+    """Measure a run's negatives operator by operator, in their configured order.
+
+    Operators with pairs of fewer than 5 images are `unmeasured`. Raises FileNotFoundError without the table, ValueError
+    for an operator or split without rows.
     """
     table = run / config.table
-    pairs: Mapping[str, Sequence[TextPair]]
+    pairs: Mapping[str, Sequence[TextPair]]  # by operator
     pairs = read_all(run, config.table, config.splits, config.seed, config.max_pairs)
     check_operators(config.operators, pairs or (kind.operator for kind in kinds_of(run, config.table)), table)
     if not pairs:
@@ -122,7 +124,13 @@ def measure_table(run: Path, config: BlindConfig, progress: Progress | None = No
 
 
 def measure_each(pairs: Mapping[str, Sequence[TextPair]], measure: Measure) -> Blindness:
-    """Measure the pairs of each operator; too few are `unmeasured`. measure: see `blind`. Needs scikit-learn."""
+    """Measure how well negatives are told from their captions by the text alone. Needs scikit-learn.
+
+    Args:
+        pairs: of caption and negative, by operator.
+        measure: makes the report of an operator from its name and pairs, see `blind`. Where it raises ValueError, as
+            for too few pairs, the result is Unmeasured.
+    """
     check_libraries()
     results: dict[str, BlindReport | Unmeasured] = {}
     for name, pairs_of_operator in pairs.items():
@@ -219,6 +227,7 @@ def cached_reports(run: Path, seed: int = 0, corpus: Sequence[CorpusText] = (), 
     base = hash_value([code_of(), *map(version, LIBRARIES), seed, corpus])
 
     def measure(name: str, pairs: Sequence[TextPair]) -> BlindReport:
+        """The report of an operator, read from its file in the cache if that is whole, else made and written there."""
         measured_pairs = of_random_images(pairs, limit, seed)
         file = folder / f"{hash_value([base, name, measured_pairs])}.json"
         with suppress(OSError, ValueError):
@@ -266,12 +275,15 @@ def _with_margin(accuracy: Accuracy) -> str:
 
 
 def _lines_of_words(report: BlindReport) -> list[str]:
+    """The words of a report as wrapped lines: "noun: words only in the true text : only in the negative: cat 12:3"."""
     words = [f"{cue.word} {cue.true:,}:{cue.negative:,}" for cue in report.words]
     label = f"{report.name}: words only in the true text : only in the negative:"
     return text_list(label, words or ["none significantly"])
 
 
 def _lines_of_ngrams(report: BlindReport) -> list[str]:
+    """The n-grams of a report with their weights as wrapped lines, first those for the true text, then the others."""
+    # Weights of a regression that does not guess better than a coin mean nothing.
     if report.ngrams.low <= 50:
         return [f"{report.name}: n-grams that speak for either text: none, the regression is not above chance"]
     lines = []

@@ -55,12 +55,13 @@ class NgramVocabulary:
         return NumberedTexts(np.array(flat, np.int32), np.array(offsets, np.int64))
 
     def spell(self, keys: np.ndarray) -> list[str]:
-        """The n-grams as text, from their keys."""
+        """The n-grams as text, "a dog .", from their keys (see the top of this file)."""
         words = list(self.number)
         word_mask = (1 << BITS) - 1
         spelt = []
         for key in keys.tolist():
             numbers = [(key >> BITS * place) & word_mask for place in range(ORDER)]
+            # A shorter n-gram has 0, no word, in its last places.
             spelt.append(" ".join(words[number] for number in numbers if number))
         return spelt
 
@@ -104,15 +105,18 @@ def ragged(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
 
 
 def windows(true: NumberedTexts, negative: NumberedTexts) -> Windows:
-    """For each pair, the smallest windows outside of which its two texts agree."""
+    """For each pair, the smallest windows outside of which its two texts agree.
+
+    "a red cup" and "a blue cup" agree in <s> a and in cup </s>: their windows are "red" and "blue".
+    """
     pairs = len(true)
     words_before = np.zeros(pairs, np.int64)
     words_after = np.zeros(pairs, np.int64)
     for low in range(0, pairs, CHUNK):
         rows = np.arange(low, min(low + CHUNK, pairs))
         shorter = np.minimum(np.diff(true.offsets)[rows], np.diff(negative.offsets)[rows])
-        from_start = _agreeing(true, negative, rows, shorter, from_end=False)
-        from_end = _agreeing(true, negative, rows, shorter, from_end=True)
+        from_start = _count_shared_words(true, negative, rows, shorter, from_end=False)
+        from_end = _count_shared_words(true, negative, rows, shorter, from_end=True)
         words_before[rows] = from_start
         # In "a a" and "a a a" the same words agree from both sides; they are counted once.
         words_after[rows] = np.minimum(from_end, shorter - from_start)
@@ -122,7 +126,7 @@ def windows(true: NumberedTexts, negative: NumberedTexts) -> Windows:
     )
 
 
-def _agreeing(
+def _count_shared_words(
     true: NumberedTexts, negative: NumberedTexts, rows: np.ndarray, shorter: np.ndarray, *, from_end: bool
 ) -> np.ndarray:
     """(rows,): how many words the texts of each pair share at the start or the end.
@@ -138,13 +142,14 @@ def _agreeing(
     distance = -1 - steps if from_end else steps
     true_boundary = true.offsets[rows + from_end]
     negative_boundary = negative.offsets[rows + from_end]
-    # (rows, steps) words; `clip` reads beyond the last text where a row is shorter, which `inside` masks
+    # (rows, steps) words. A row that is shorter than the longest goes on into other texts; `clip` keeps the last of
+    # them from reading beyond the array, and the words are not used.
     true_words = true.flat.take(true_boundary[:, None] + distance, mode="clip")
     negative_words = negative.flat.take(negative_boundary[:, None] + distance, mode="clip")
-    inside = steps < shorter[:, None]
-    # A last column that always differs: argmax finds it where all words agree.
-    differ = np.column_stack([(true_words != negative_words) | ~inside, np.ones(len(rows), bool)])
-    return differ.argmax(axis=1)
+    is_outside_text = steps >= shorter[:, None]
+    ends_agreement = (true_words != negative_words) | is_outside_text
+    # A last column that always ends it, for the longest row; argmax is the first column that does.
+    return np.column_stack([ends_agreement, np.ones(len(rows), bool)]).argmax(axis=1)
 
 
 class Occurrences(NamedTuple):
@@ -156,16 +161,17 @@ class Occurrences(NamedTuple):
 
 def grams_of(texts: NumberedTexts, window: Window, order: int) -> Occurrences:
     """Every n-gram of `order` words that overlaps its text's window, or spans an empty window."""
-    # An n-gram overlaps the window if it begins at most order - 1 words before, and before its end.
+    # An n-gram overlaps the window if it begins at most order - 1 words before, and before its end. Its first word may
+    # stand from `low` to before `high`, positions in texts.flat, (texts,).
     low = np.maximum(window.start - order + 1, texts.offsets[:-1])
     high = np.minimum(window.end, texts.offsets[1:] - order + 1)
-    lengths = np.maximum(high - low, 0)
-    # The position of the first word of each n-gram.
-    first = ragged(low, lengths)
-    key = np.zeros(len(first), np.int64)
+    ngrams_of_text = np.maximum(high - low, 0)
+    first_word = ragged(low, ngrams_of_text)
+    # The key of an n-gram: the numbers of its words side by side, BITS bits each.
+    key = np.zeros(len(first_word), np.int64)
     for place in range(order):
-        key |= texts.flat[first + place].astype(np.int64) << BITS * place
-    return Occurrences(np.repeat(np.arange(len(texts)), lengths), key)
+        key |= texts.flat[first_word + place].astype(np.int64) << BITS * place
+    return Occurrences(np.repeat(np.arange(len(texts)), ngrams_of_text), key)
 
 
 class NgramDifferences(NamedTuple):
@@ -190,13 +196,14 @@ def ngram_differences(true: NumberedTexts, negative: NumberedTexts) -> NgramDiff
     """The n-grams of up to 3 words in which the texts of pairs differ."""
     from scipy.sparse import coo_array, csr_matrix
 
-    window = windows(true, negative)
+    changed_part = windows(true, negative)
+    # For each occurrence of an n-gram: its pair, its key, and 1 if it is in the true text, -1 if in the negative.
     pairs = []
     keys = []
     signs = []
     for order in range(1, ORDER + 1):
-        for texts, part, sign in ((true, window.true, 1), (negative, window.negative, -1)):
-            occurrences = grams_of(texts, part, order)
+        for texts, window, sign in ((true, changed_part.true, 1), (negative, changed_part.negative, -1)):
+            occurrences = grams_of(texts, window, order)
             pairs.append(occurrences.text)
             keys.append(occurrences.key)
             signs.append(np.full(len(occurrences.text), sign, np.int8))
@@ -266,10 +273,13 @@ class LanguageModel(NamedTuple):
         position = ragged(start, lengths)
         text = np.repeat(np.arange(len(texts)), lengths)
         keys = _keys_ending_at(texts, position, texts.offsets[text])
-        return np.bincount(text, log(self._probability(keys, folds[text])), len(texts))
+        return np.bincount(text, log(self._word_probability(keys, folds[text])), len(texts))
 
-    def _probability(self, keys: Sequence[np.ndarray], folds: np.ndarray) -> np.ndarray:
-        """(words,): p(word | the two before it), by the models of these folds (words,); keys: (words,) by order.
+    def _word_probability(self, keys: Sequence[np.ndarray], folds: np.ndarray) -> np.ndarray:
+        """(words,): how probable each word is after the two before it.
+
+        `keys` are those of the 1-, 2- and 3-grams that end with each word, `folds` says whose model is asked: all
+        (words,).
 
         Interpolated absolute discounting (Ney, Essen and Kneser 1994): with counts c, contexts h of one to two words,
         the number c(h) of words after h and the number t(h) of different ones,
@@ -286,7 +296,7 @@ class LanguageModel(NamedTuple):
             in_context = _find(context.keys, _without_last_word(keys[order], order))
             follow = in_context.values(context.follow, folds)
             types = in_context.values(context.types, folds)
-            total = np.maximum(follow, 1)
+            total = np.maximum(follow, 1)  # not 0, by which the unused values would be divided
             discounted = np.maximum(seen - DISCOUNT, 0) / total + DISCOUNT * types / total * probability
             probability = np.where(follow > 0, discounted, probability)
         return probability
@@ -306,25 +316,25 @@ def train(texts: NumberedTexts, folds: np.ndarray, count: int, entries: int) -> 
         count: how many folds there are.
         entries: the number of words in the vocabulary.
     """
-    # Every word is predicted except the start mark.
+    # Every word is predicted except the start mark. position, text, fold: of each word that is predicted.
     lengths = np.diff(texts.offsets) - 1
     position = ragged(texts.offsets[:-1] + 1, lengths)
     text = np.repeat(np.arange(len(texts)), lengths)
     fold = folds[text]
+    # By order: the distinct n-grams, ascending, and how often each occurs outside each fold, (n-grams, folds).
     keys = []
     seen = []
-    for occurring in _keys_ending_at(texts, position, texts.offsets[text]):
-        distinct, column = np.unique(occurring, return_inverse=True)
+    for key_of_occurrence in _keys_ending_at(texts, position, texts.offsets[text]):
+        distinct, column = np.unique(key_of_occurrence, return_inverse=True)
         inside = np.bincount(column * count + fold, minlength=len(distinct) * count).reshape(len(distinct), count)
-        # (n-grams, folds): all occurrences but those inside the fold
         outside = inside.sum(axis=1, keepdims=True) - inside
         keys.append(distinct)
         seen.append(outside.astype(np.int32))
     # It is the context of each first word, although it is never predicted.
     if START not in keys[0]:
-        place = np.searchsorted(keys[0], START)
-        keys[0] = np.insert(keys[0], place, START)
-        seen[0] = np.insert(seen[0], place, 0, axis=0)
+        row = np.searchsorted(keys[0], START)
+        keys[0] = np.insert(keys[0], row, START)
+        seen[0] = np.insert(seen[0], row, 0, axis=0)
     orders = []
     for order in range(ORDER):
         follow = np.zeros_like(seen[order])
@@ -333,17 +343,17 @@ def train(texts: NumberedTexts, folds: np.ndarray, count: int, entries: int) -> 
             longer = seen[order + 1]
             context = _find(keys[order], _without_last_word(keys[order + 1], order + 1))
             # Each longer n-gram adds its occurrences to its context, and itself as one different word after it.
-        for number in range(count):
-            occurrences = longer[:, number] * context.known
-            follow[:, number] = np.bincount(context.position, occurrences, len(keys[order]))
-            types[:, number] = np.bincount(context.position, occurrences > 0, len(keys[order]))
+            for number in range(count):
+                occurrences = longer[:, number] * context.known
+                follow[:, number] = np.bincount(context.position, occurrences, len(keys[order]))
+                types[:, number] = np.bincount(context.position, occurrences > 0, len(keys[order]))
         orders.append(Counts(keys[order], seen[order], follow, types))
     words = np.bincount(fold, minlength=count)
     return LanguageModel(tuple(orders), words.sum() - words, entries)
 
 
 def _without_last_word(keys: np.ndarray, words: int) -> np.ndarray:
-    """The keys of the first `words` words of n-grams that have one more."""
+    """The keys of the first `words` words of n-grams that have one more: their other bits are masked out."""
     return keys & ((1 << BITS * words) - 1)
 
 

@@ -78,8 +78,8 @@ def documents(
     most = max(COMMON * len(distinct), LEAST_IMAGES)
     telling = np.flatnonzero((images_with_word >= LEAST_IMAGES) & (images_with_word <= most))
     # Below 0 where a word differs that none of the listed captions says.
-    elsewhere = (counts[image_of_pair] - differing)[:, telling].maximum(0)
-    return Documents(counts[:, telling], elsewhere)
+    without_differing = (counts[image_of_pair] - differing)[:, telling].maximum(0)
+    return Documents(counts[:, telling], without_differing)
 
 
 def topics_of(documents: Documents, seed: int = 0) -> np.ndarray:
@@ -115,7 +115,7 @@ def topics_of(documents: Documents, seed: int = 0) -> np.ndarray:
 
 
 def _row_of_values(matrix: csr_matrix) -> np.ndarray:
-    """The row of each value of a matrix."""
+    """The row in which each stored value of a sparse matrix stands, (values,); they are stored row by row."""
     return np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
 
 

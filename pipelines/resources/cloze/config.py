@@ -19,6 +19,7 @@ class Sizes(Settings):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
+        """Check that the states can be cut into heads of one size."""
         if self.states % self.heads:
             raise ValueError(f"states must be a multiple of heads, was: {self.states} states, {self.heads} heads")
         return self

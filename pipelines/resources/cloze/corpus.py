@@ -65,7 +65,12 @@ def read_source(source: str, left_out: Collection[str] = (), held_out: bool = Fa
 
 
 def read_sources(sources: Sequence[str], leave_out: Path | None = None) -> list[CaptionSource]:
-    """Read captions to train on, see `read_source`; leave_out: a file as `read_photo_ids` reads it."""
+    """Read captions to train on, see `read_source`.
+
+    Args:
+        sources: where each kind of caption is, as given on the command line.
+        leave_out: a file of the ids of photos whose captions are not read; None: all are.
+    """
     left_out = read_photo_ids(leave_out) if leave_out else frozenset[str]()
     return [read_source(source, left_out) for source in sources]
 
@@ -88,7 +93,7 @@ def read_photo_ids(path: Path) -> frozenset[str]:
     return ids
 
 
-def tokenised(texts: Iterable[str]) -> Iterator[list[str]]:
+def tokenise(texts: Iterable[str]) -> Iterator[list[str]]:
     """The normalised words of each caption, as the shipped parser splits it."""
     tokenizer = load_pipeline(None).tokenizer
     for text in texts:
@@ -140,6 +145,7 @@ def vocabulary(
     names = [*known, *sorted(frequent, key=lambda name: (-counter[name], name))]
     counts = [counter[name] for name in names[len(SPECIAL) :]]
     unknown = sum(counter.values()) - sum(counts)
+    # Every caption has one START and one END, the first two of SPECIAL; UNKNOWN stands for all that is no unit.
     return Vocabulary(Units(tuple(names)), np.array([total, total, unknown, *counts]))
 
 

@@ -52,14 +52,22 @@ def log_frequencies(counts: np.ndarray) -> Tensor:
 
 
 class Cloze(nn.Module):
-    """A cloze model. Its parameters' names are those of the arrays in the shipped file.
+    """A cloze model, which tells how probable each word is in a gap of a caption: GRUs from both sides, and attention.
+
+    Its parameters' names are those of the arrays in the shipped file.
 
     fixed_point: whether weights and activations are rounded as in the file and by its reader (see
     `negcap.augment.cloze.fixed_point`); gradients are those without rounding.
     """
 
     def __init__(self, units: int, sizes: Sizes, dropout: float = 0.0) -> None:
-        """Draw random weights; units: the size of the vocabulary."""
+        """Draw random weights of the GRUs, of the attention (query, memory, distance) and of the layers above them.
+
+        Args:
+            units: the number of words in the vocabulary.
+            sizes: of the layers.
+            dropout: the probability that a number between layers is set to 0 while training.
+        """
         super().__init__()
         self.sizes = sizes
         self.fixed_point = False
@@ -82,75 +90,84 @@ class Cloze(nn.Module):
         """
         places = units.shape[1] - 2
         vectors = self.dropout(self.vectors[units])
-        before = self._states(self.forward_gru, vectors[:, :-2])
-        after = self._states(self.backward_gru, vectors.flip(1)[:, :-2])
+        before = self._read_states(self.forward_gru, vectors[:, :-2])
+        after = self._read_states(self.backward_gru, vectors.flip(1)[:, :-2])
         # Row i: the state after reading END back to place i + 2.
         after = after.flip(1)
         before = self.dropout(before)
         after = self.dropout(after)
         both = torch.cat([before, after], -1)
-        attended = self._attended(both, (before, after)).transpose(1, 2).reshape(-1, places, self.sizes.states)
-        hidden = self._linear(self.hidden, torch.cat([both, self.dropout(attended)], -1))
-        hidden = self._tabulated(GELU, hidden, nn.functional.gelu(hidden, approximate="tanh"))
-        return self._rounded(self._linear(self.output, self.dropout(hidden)), VECTOR)
+        attended = self._attend(both, (before, after)).transpose(1, 2).reshape(-1, places, self.sizes.states)
+        hidden = self._apply_linear(self.hidden, torch.cat([both, self.dropout(attended)], -1))
+        hidden = self._look_up(GELU, hidden, nn.functional.gelu(hidden, approximate="tanh"))
+        return self._round(self._apply_linear(self.output, self.dropout(hidden)), VECTOR)
 
-    def _attended(self, both: Tensor, sides: tuple[Tensor, Tensor]) -> Tensor:
-        """The mean that each place takes of the earlier and later states, by head: (captions, heads, places, states /
-        heads).
+    def _attend(self, both: Tensor, sides: tuple[Tensor, Tensor]) -> Tensor:
+        """Attention: the weighted mean that each place takes of all earlier and later states, by head.
 
         Args:
             both: the states before and after each place, (captions, places, 2 * states).
             sides: the same two, each (captions, places, states). Each state is also something to attend to.
+
+        Returns:
+            (captions, heads, places, states / heads).
         """
         places = both.shape[1]
         heads = self.sizes.heads
         width = self.sizes.states // heads
-        query = self._linear(self.query, both).view(-1, places, heads, width).transpose(1, 2) * width**-0.5
-        query = self._rounded(query, int(math.log2(ROW // width)), ROW // width)
+        query = self._apply_linear(self.query, both).view(-1, places, heads, width).transpose(1, 2) * width**-0.5
+        query = self._round(query, int(math.log2(ROW // width)), ROW // width)
         # One after the other along the places: first all forward states, then all backward states.
-        memory = torch.cat([self._linear(layer, states) for layer, states in zip(self.memory, sides, strict=True)], 1)
-        memory = self._rounded(memory, MEMORY)
+        memory = torch.cat(
+            [self._apply_linear(layer, states) for layer, states in zip(self.memory, sides, strict=True)], 1
+        )
+        memory = self._round(memory, MEMORY)
         key, value = memory.view(-1, 2 * places, heads, 2 * width).transpose(1, 2).chunk(2, -1)
-        shares = self._shares(query @ key.transpose(2, 3) + self._bias(places))
-        return self._rounded(shares @ value, FOUND)
+        shares = self._softmax(query @ key.transpose(2, 3) + self._distance_biases(places))
+        return self._round(shares @ value, FOUND)
 
     @property
     def vectors(self) -> Tensor:
         """The word vectors: (units, words)."""
-        return self._quantised(self.embedding.weight, LARGEST)
+        return self._quantise(self.embedding.weight, LARGEST)
 
-    def _states(self, gru: nn.GRU, vectors: Tensor) -> Tensor:
+    def _read_states(self, gru: nn.GRU, vectors: Tensor) -> Tensor:
         """The states of a GRU after each vector, (captions, length, states); vectors: (captions, length, words)."""
         if not self.fixed_point:
             states: Tensor = gru(vectors)[0]
             return states
+        # PyTorch's GRU cannot round between its steps, so its equations stand here. The rows of its matrices are those
+        # of the reset gate, the update gate and the candidate, one below the other.
         each_state: list[Tensor] = []
         from_vector, from_state, bias, state_bias = gru.all_weights[0]
-        gates = vectors @ self._quantised(from_vector).T + bias
-        weight = self._quantised(from_state).T
+        gates = vectors @ self._quantise(from_vector).T + bias  # (captions, length, 3 * states)
+        weight = self._quantise(from_state).T
         state = vectors.new_zeros(len(vectors), gru.hidden_size)
         for gate in gates.unbind(1):
             reset, update, candidate = gate.chunk(3, -1)
             from_reset, from_update, from_candidate = (state @ weight + state_bias).chunk(3, -1)
             reset = reset + from_reset
             update = update + from_update
-            reset = self._tabulated(SIGMOID, reset, torch.sigmoid(reset))
-            update = self._tabulated(SIGMOID, update, torch.sigmoid(update))
+            reset = self._look_up(SIGMOID, reset, torch.sigmoid(reset))
+            update = self._look_up(SIGMOID, update, torch.sigmoid(update))
             candidate = candidate + reset * from_candidate
-            candidate = self._tabulated(TANH, candidate, torch.tanh(candidate))
-            state = self._rounded(candidate + update * (state - candidate), STATE)
+            candidate = self._look_up(TANH, candidate, torch.tanh(candidate))
+            state = self._round(candidate + update * (state - candidate), STATE)
             each_state.append(state)
         return torch.stack(each_state, 1)
 
-    def _shares(self, weights: Tensor) -> Tensor:
+    def _softmax(self, weights: Tensor) -> Tensor:
         """The softmax of the weights; in fixed point its values are rounded, its gradient is that without rounding."""
         shares = weights.softmax(-1)
         if not self.fixed_point:
             return shares
-        likely = self._tabulated(EXP, weights - weights.amax(-1, keepdim=True), torch.ones(())).detach()
-        return shares + (self._rounded(likely / likely.sum(-1, keepdim=True), SHARE, ROW) - shares).detach()
+        # As the written model will compute it: exp is looked up in a table, and shares are rounded.
+        likely = self._look_up(EXP, weights - weights.amax(-1, keepdim=True), torch.ones(())).detach()
+        rounded = self._round(likely / likely.sum(-1, keepdim=True), SHARE, ROW)
+        # The value is `rounded`; the difference is a constant for autograd, so the gradient is that of `shares`.
+        return shares + (rounded - shares).detach()
 
-    def _tabulated(self, table: Table, numbers: Tensor, exact: Tensor) -> Tensor:
+    def _look_up(self, table: Table, numbers: Tensor, exact: Tensor) -> Tensor:
         """A function's values as the written model will compute them, rounded to its table, for numbers of any shape.
 
         A table has no gradient, so the result has the value of the table and the gradient of `exact`: the difference of
@@ -162,26 +179,26 @@ class Cloze(nn.Module):
         looked_up = torch.from_numpy(table.values).to(numbers)[points] * 2.0**-table.unit
         return exact + (looked_up - exact).detach()
 
-    def _linear(self, layer: nn.Module, values: Tensor) -> Tensor:
+    def _apply_linear(self, layer: nn.Module, values: Tensor) -> Tensor:
         """A linear layer, with its weight as it is stored."""
         assert isinstance(layer, nn.Linear)
-        return nn.functional.linear(values, self._quantised(layer.weight), layer.bias)
+        return nn.functional.linear(values, self._quantise(layer.weight), layer.bias)
 
-    def _quantised(self, weights: Tensor, largest: int = ROW) -> Tensor:
+    def _quantise(self, weights: Tensor, largest: int = ROW) -> Tensor:
         """A matrix as it is stored, with the gradient of the matrix itself."""
         if not self.fixed_point:
             return weights
         stored = Quantised.from_weights(weights.detach().cpu().numpy(), largest).values
         return weights + (torch.from_numpy(stored).to(weights) - weights).detach()
 
-    def _rounded(self, values: Tensor, bits: int, largest: int = LARGEST) -> Tensor:
+    def _round(self, values: Tensor, bits: int, largest: int = LARGEST) -> Tensor:
         """Activations in whole units of 2^-bits, at most `largest`, with the gradient without rounding."""
         if not self.fixed_point:
             return values
         values = values.clamp(-largest / 2**bits, largest / 2**bits)
         return values + (torch.round(values * 2**bits) / 2**bits - values).detach()
 
-    def _bias(self, places: int) -> Tensor:
+    def _distance_biases(self, places: int) -> Tensor:
         """What is added to the attention of each place to each state, by their distance: (heads, places, 2 * places).
 
         The states are the forward ones of all places, then the backward ones. It is -inf for a state that has read the
@@ -214,7 +231,12 @@ class Perplexity(NamedTuple):
 
 @torch.no_grad()
 def perplexity(net: Cloze, captions: list[np.ndarray]) -> Perplexity:
-    """Measure a network on encoded captions. Switches dropout off. Raises ValueError if no word is a unit."""
+    """Measure a network. Switches dropout off. Raises ValueError if the model knows no word of the captions.
+
+    Args:
+        net: the network.
+        captions: the numbers of the units of each, between those of START and END.
+    """
     net.eval()
     loss = 0.0
     log_sum = 0.0
@@ -223,7 +245,7 @@ def perplexity(net: Cloze, captions: list[np.ndarray]) -> Perplexity:
         rows = list(group)
         for start in range(0, len(rows), MEASURED_AT_ONCE):
             units = torch.from_numpy(np.stack(rows[start : start + MEASURED_AT_ONCE])).long()
-            targets = units[:, 1:-1].flatten()
+            targets = units[:, 1:-1].flatten()  # START and END are not predicted
             is_known = targets != UNKNOWN_UNIT
             contexts = net.contexts(units).flatten(0, 1)[is_known]
             targets = targets[is_known]
@@ -285,6 +307,7 @@ def save(
 
 
 def _as_json(about: Mapping[str, object]) -> np.ndarray:
+    """Facts as the bytes of their JSON, so that an archive of arrays can hold them."""
     return np.frombuffer(json.dumps(about, sort_keys=True, ensure_ascii=False).encode(), np.uint8)
 
 
@@ -323,8 +346,10 @@ class LoadedCloze(NamedTuple):
 
 
 def load(path: Path, dropout: float = 0.0) -> LoadedCloze:
-    """The units (vocabulary) and the network, in fixed point, of a model file, without its surrogate. dropout: of the
-    network, in training. Raises FileNotFoundError or ValueError, naming the file, if it is missing or damaged.
+    """Load a model file to train it on: its vocabulary, and its network in fixed point, without its surrogate.
+
+    dropout: of the network, in training. Raises FileNotFoundError or ValueError, naming the file, if it is missing or
+    damaged.
     """
     units, arrays = read_model(path)
     words = arrays["embedding.weight"].shape[1]

@@ -195,7 +195,16 @@ class Replacement(NamedTuple):
 
 @single_threaded()
 def replaced_places(model: ClozeModel, captions: Sequence[Sequence[str]], seed: int) -> Iterator[ReplacedPlace]:
-    """Places of tokenised captions in which the model has read other units, drawn at random from the likely ones."""
+    """Put other words into captions, and read with the model what that changes at the other places.
+
+    Args:
+        model: the cloze model.
+        captions: the words of each.
+        seed: of the random choice of the words, of which likely ones are taken.
+
+    Yields:
+        The places that words were put into, each with all the words that were tried there.
+    """
     rng = np.random.default_rng(seed)
     table = given_table(data_path("reference_lexicon") / "lexicon.parquet", LEXICON)
     alternatives = alternatives_by_unit(Lexicon.from_table(table, model))
@@ -245,6 +254,7 @@ class _ReadReplacement(NamedTuple):
 
     @property
     def caption_and_place(self) -> tuple[int, int]:
+        """What is equal of all replacements of one place."""
         return self.replacement.caption, self.replacement.place
 
 
@@ -309,13 +319,22 @@ def _replaced_place(old: CaptionEncoding, place: int, rows: Sequence[_ReadReplac
 
 @torch.random.fork_rng(devices=[])
 def fit(model: ClozeModel, replaced: Sequence[ReplacedPlace], config: SurrogateConfig) -> SurrogateNetwork:
-    """Fit a surrogate to what a model has read: the squared error of what each unit loses, and of log(1 + loss)."""
+    """Fit a surrogate: a small network that estimates what a cloze model would say of a caption with another word.
+
+    Args:
+        model: the cloze model, whose embedding the surrogate takes.
+        replaced: places at which the model has read other words, and by how much the others became less probable.
+        config: the sizes of the network, and its training.
+    """
     torch.manual_seed(config.seed)
     embedding = torch.from_numpy(model.embedding)
     states = replaced[0].state_changes.shape[2]
     net = SurrogateNetwork(embedding.shape[1], states, float(embedding.std()), config)
 
     def error(numbers: np.ndarray) -> Tensor:
+        """The error on the places of these numbers: of single losses, and of their sums, of which large ones vary more
+        and so are compared by their logs.
+        """
         compared = compare_losses(net, [replaced[i] for i in numbers], embedding)
         of_places = mse_loss(compared.estimated, compared.read.clamp(LEAST_LOSS, LARGEST_LOSS))
         return of_places + mse_loss(*compared.sums.log1p())
@@ -325,15 +344,21 @@ def fit(model: ClozeModel, replaced: Sequence[ReplacedPlace], config: SurrogateC
 
 
 def compare_losses(net: SurrogateNetwork, replaced: Sequence[ReplacedPlace], embedding: Tensor) -> LossComparison:
-    """Compare what other places lose as the surrogate estimates it with what the model has read."""
+    """How much less probable other words make the rest of a caption: as the surrogate estimates it, and as it is.
+
+    Args:
+        net: the surrogate.
+        replaced: places with their replacements, and what the model has read of them.
+        embedding: the word vectors of the model.
+    """
     losses, replacement = net(replaced, embedding)
     read = torch.from_numpy(np.concatenate([caption.lost.reshape(-1) for caption in replaced])).float()
     is_other = ~read.isnan()
     estimated = losses[is_other]
     read = read[is_other]
-    none = torch.zeros(sum(len(caption.lost) for caption in replaced))
+    no_loss = torch.zeros(sum(len(caption.lost) for caption in replaced))  # of each replacement
     # What becomes likelier does not make up for what becomes less likely.
-    sums = [none.index_add(0, replacement[is_other], of_pair.clamp_min(0.0)) for of_pair in (estimated, read)]
+    sums = [no_loss.index_add(0, replacement[is_other], of_pair.clamp_min(0.0)) for of_pair in (estimated, read)]
     return LossComparison(estimated, read, torch.stack(sums))
 
 
@@ -368,7 +393,7 @@ def fit_to(captions: Sequence[str], model: Path, output: Path, leave_out: Path |
     torch.set_num_threads(1)
     texts = corpus.distinct_texts(corpus.read_sources(captions, leave_out))
     order = np.random.default_rng(config.seed).permutation(len(texts))[: config.captions]
-    words = list(corpus.tokenised(texts[i] for i in order))
+    words = list(corpus.tokenise(texts[i] for i in order))
     loaded = ClozeModel.load(model)
     # Longer captions are cut into pieces when a model is trained, so it has never read one as a whole.
     short = [tokens for tokens in words if len(tokens) <= corpus.MAX_UNITS]

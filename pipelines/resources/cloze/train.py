@@ -151,6 +151,7 @@ def train(
     optimizer = torch.optim.AdamW(net.parameters(), weight_decay=config.weight_decay, betas=(0.9, 0.98))
 
     def epoch_batches(epoch: int) -> Iterator[Tensor]:
+        """The batches of an epoch, (captions, length) units; in the last epochs weights are rounded as in the file."""
         net.train()
         net.fixed_point = epoch > config.epochs - config.fixed_point
         average.fixed_point = net.fixed_point
@@ -160,11 +161,14 @@ def train(
                 yield torch.from_numpy(batch).long()
 
     def step(units: Tensor, epoch: int) -> TrainingStep:
+        """The loss of a batch of captions, (captions, length) numbers of units."""
         loss, squared_log_sum = _batch_loss(net, units, sampler, config, generator)
+        # The second term draws the sums of probabilities to 1, so that scores need no normalising when used.
         terms = {"loss": loss, "squared log of the sum": squared_log_sum}
         return TrainingStep(loss + config.normalise * squared_log_sum, terms)
 
     def move_average(units: Tensor) -> None:
+        """After each step, move the averaged weights a little towards the present ones."""
         number = next(step_numbers)
         # At first the weights move fast: a long memory would keep the random ones.
         decay = min(config.average, (1 + number) / (10 + number))
@@ -172,6 +176,7 @@ def train(
             torch._foreach_lerp_([*average.parameters()], [*net.parameters()], 1 - decay)
 
     def evaluate(line: Line) -> Line:
+        """After each epoch, report its losses and measure the averaged network."""
         terms = ", ".join(f"{name} {value:.3f}" for name, value in line["terms"].items())
         report(f"epoch {line['epoch']} of {config.epochs}: {terms}")
         after_epoch(average, line["epoch"])
@@ -282,13 +287,14 @@ def train_on(
     if held_out_texts and set(held_out_texts) <= set(texts):
         raise ValueError("the captions held out must differ from those to train on, all of them are among these")
 
-    words = list(corpus.tokenised(texts))
-    start = _start(words, config, sizes, continued)
+    words = list(corpus.tokenise(texts))
+    start = _prepare_start(words, config, sizes, continued)
     encoded = corpus.encode(words, start.units)
-    measured = corpus.encode(corpus.tokenised(held_out_texts), start.units)
+    measured = corpus.encode(corpus.tokenise(held_out_texts), start.units)
     report(f"{len(texts)} distinct captions, {len(start.units.names)} units, {len(held_out_texts)} captions held out")
 
     def after_epoch(net: Cloze, epoch: int) -> None:
+        """Report how well the network tells words of captions that it is not trained on."""
         if measured:
             perplexity, log_sum = network.perplexity(net, measured)
             report(f"epoch {epoch}: perplexity {perplexity:.3f}, mean log of the sum of probabilities {log_sum:.3f}")
@@ -319,7 +325,9 @@ class _Start(NamedTuple):
     net: Cloze
 
 
-def _start(words: Sequence[Sequence[str]], config: ClozeTrainingConfig, sizes: Sizes, continued: Path | None) -> _Start:
+def _prepare_start(
+    words: Sequence[Sequence[str]], config: ClozeTrainingConfig, sizes: Sizes, continued: Path | None
+) -> _Start:
     """The network that a training starts with, new or from a file, and its vocabulary.
 
     Args:

@@ -44,15 +44,16 @@ Construction = Callable[[Random], Node]
 VerbConstruction = Callable[[Random, str], Node]
 
 
-def caption_trees(count: int, rng: Random, longest: int = 32) -> list[Tree]:
-    """Return `count` random captions of 3 to `longest` words, with Penn tags and CLEAR dependencies. Most begin with a
-    capital and end with a full stop; some have a space before it, as in Flickr's token files.
+def caption_trees(count: int, rng: Random) -> list[Tree]:
+    """Return `count` random captions of 3 to 32 words, with Penn tags and CLEAR dependencies.
+
+    Most begin with a capital and end with a full stop; some have a space before it, as in Flickr's token files.
     """
     trees: list[Tree] = []
     while len(trees) < count:
         root = weighted(rng, TEMPLATES)(rng)
         tree = flatten(root.after(leaf("././punct")) if chance(rng, 0.75) else root)
-        if 3 <= len(tree) <= longest:
+        if 3 <= len(tree) <= 32:
             if chance(rng, 0.75):
                 tree.forms[0] = tree.forms[0][0].upper() + tree.forms[0][1:]
             if tree.forms[-1] == "." and chance(rng, 0.5):
@@ -439,7 +440,12 @@ SUBJECT_KINDS = {"person": 52, "animal": 18, "vehicle": 10, "thing": 12, "food":
 
 
 def subject(rng: Random, bare: float = 0.05) -> ClauseSubject:
-    """Return a noun phrase, sometimes modified or coordinated; bare: the probability that it has no determiner."""
+    """Draw the subject of a clause: a noun phrase, sometimes modified ("a man in red") or joined ("a man and a dog").
+
+    Args:
+        rng: draws it.
+        bare: the probability that it has no determiner ("dogs").
+    """
     kind = weighted(rng, SUBJECT_KINDS)
     if chance(rng, 0.09) and kind not in ("food", "place"):
         return _group_of(rng, kind)
@@ -580,6 +586,7 @@ def telegraphic(rng: Random) -> Node:
     """Return a clause without articles: "man sits on bike in air", "young woman lifts arms"."""
 
     def without_articles(node: Node) -> Node:
+        """Take the articles out of a phrase, in place."""
         node.left = [without_articles(child) for child in node.left if child.form not in ("a", "an", "the")]
         node.right = [without_articles(child) for child in node.right]
         return node

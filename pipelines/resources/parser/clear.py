@@ -46,8 +46,9 @@ def read_clear(path: Path, hosts: tuple[str, ...] | None = None) -> Iterator[Tre
 
 
 def convert(ud: Tree) -> Tree | None:
-    """Return a UD sentence in the labels of `en_core_web_*`, or None if these cannot express it. That is the case for
-    words split in two (goeswith), speech repairs, gapping and two copulas on one predicate.
+    """Return a UD sentence in the labels of `en_core_web_*`, or None if these cannot express it.
+
+    They cannot for words split in two (goeswith), speech repairs, gapping and two copulas on one predicate.
     """
     if UNCONVERTIBLE & set(ud.deps) or "_" in ud.tags:
         return None
@@ -61,9 +62,10 @@ def convert(ud: Tree) -> Tree | None:
 
 
 def expand_fixed(tree: Tree) -> None:
-    """Replace the flat analysis of fixed expressions by a structure. "because of", "due to": a chain of prepositions;
-    "as well as" (cc): well -> as, as -> well; "more than 20": more -> 20 (amod), than -> 20 (quantmod); "each other":
-    each -> other (det); "of course": course -> of.
+    """Replace the flat analysis of fixed expressions (in UD all words depend on the first) by a structure.
+
+    "because of", "due to": a chain of prepositions; "as well as" (cc): well -> as, as -> well; "more than 20": more ->
+    20 (amod), than -> 20 (quantmod); "each other": each -> other (det); "of course": course -> of.
     """
     for first in range(len(tree)):
         rest = tree.children(first, "fixed")
@@ -77,12 +79,12 @@ def _expand_expression(tree: Tree, first: int, rest: list[int]) -> None:
     head = tree.heads[first]
     dep = tree.deps[first]
     if phrase in ("each other", "one another"):
-        _replace(tree, first, rest[0])
+        _put_in_place_of(tree, first, rest[0])
         tree.attach(first, rest[0], "det")
     elif phrase in ("as well", "as well as", "rather than", "rather then"):
         previous = first
         for word in rest:
-            _replace(tree, previous, word)
+            _put_in_place_of(tree, previous, word)
             tree.attach(previous, word, "advmod")
             previous = word
     elif dep in ("case", "mark"):  # "because of": `raise_prepositions` makes a chain of them
@@ -97,7 +99,7 @@ def _expand_expression(tree: Tree, first: int, rest: list[int]) -> None:
             tree.attach(word, first, "pobj" if tree.tags[word] == "NN" else "advmod")
 
 
-def _replace(tree: Tree, old: int, new: int) -> None:
+def _put_in_place_of(tree: Tree, old: int, new: int) -> None:
     """Give the word `new` the head, label and dependents of the word `old`."""
     head = tree.heads[old]
     dep = tree.deps[old]
@@ -113,7 +115,7 @@ def make_names_head_final(tree: Tree) -> None:
     for first in range(len(tree)):
         rest = tree.children(first, "flat")
         if rest and rest[-1] > first:
-            _replace(tree, first, rest[-1])
+            _put_in_place_of(tree, first, rest[-1])
             for word in [first, *rest[:-1]]:
                 tree.attach(word, rest[-1], "compound")
 
@@ -128,7 +130,7 @@ def invert_copulas(tree: Tree) -> None:
     """
     for copula in [index for index in range(len(tree)) if tree.deps[index] == "cop"]:
         predicate = tree.heads[copula]
-        moving = [child for child in tree.children(predicate) if _moves(tree, child, copula, predicate)]
+        moving = [child for child in tree.children(predicate) if _belongs_to_clause(tree, child, copula, predicate)]
         tree.attach(copula, tree.heads[predicate], tree.deps[predicate])
         for child in moving:
             tree.attach(child, copula, "nsubj" if tree.deps[child] == "nsubj:outer" else None)
@@ -153,28 +155,29 @@ def _predicate_label(tree: Tree, predicate: int) -> str:
     return "advmod" if pos in ("ADV", "ADP", "SCONJ", "PART") else "attr"
 
 
-def _moves(tree: Tree, child: int, copula: int, predicate: int) -> bool:
+def _belongs_to_clause(tree: Tree, child: int, copula: int, predicate: int) -> bool:
     """Return whether a dependent of the predicate belongs to the clause and so moves to the copula."""
     dep = tree.deps[child]
     if child == copula or dep not in CLAUSE_LEVEL:
         return False
-    between = copula < child < predicate
-    verbal = tree.tags[predicate].startswith("VB") and tree.pos[predicate] != "ADJ"
+    is_between = copula < child < predicate
+    is_verbal = tree.tags[predicate].startswith("VB") and tree.pos[predicate] != "ADJ"
     # A conjoined clause, but not a conjoined predicate ("is old and tired").
     if dep == "conj":
         return bool(tree.children(child, *CLAUSE_MARKERS)) or tree.tags[child] in FINITE
     # "the plan is to go there": there -> go.
-    if verbal and child > copula and dep in WITHIN_VERB:
+    if is_verbal and child > copula and dep in WITHIN_VERB:
         return dep == "nsubj" and not tree.children(predicate, "mark", "nsubj:outer")
-    if verbal and dep == "nsubj" and tree.children(predicate, "nsubj:outer"):
+    # "the problem is that he left" (UD: problem is nsubj:outer): he -> left, not he -> is.
+    if is_verbal and dep == "nsubj" and tree.children(predicate, "nsubj:outer"):
         return False
     if dep in ("mark", "punct"):
-        return not between
+        return not is_between
     if dep == "advmod":
         return _adverb_belongs_to_clause(tree, child, copula, predicate)
     # "is full of it": of -> full.
     if tree.pos[predicate] in ("ADJ", "ADV") and dep.startswith("obl"):
-        return child < copula if dep in ("obl", "obl:agent") else not between
+        return child < copula if dep in ("obl", "obl:agent") else not is_between
     return True
 
 
@@ -226,12 +229,13 @@ def raise_prepositions(tree: Tree) -> None:
     for nominal in range(len(tree)):
         cases = [case for case in tree.children(nominal, "case") if tree.tags[case] != "POS"]
         if cases:
-            _raise(tree, nominal, cases)
+            _raise_prepositions_of(tree, nominal, cases)
 
 
 def raise_gerund_markers(tree: Tree) -> None:
-    """Convert preposition + V-ing to prep + pcomp, and "with" + subject + predicate to prep + pobj + acl. "before
-    opening it": before -> main verb (prep), opening -> before (pcomp); "while V-ing" remains mark. "with a dog
+    """Convert preposition + V-ing to prep + pcomp, and "with" + subject + predicate to prep + pobj + acl.
+
+    "before opening it": before -> main verb (prep), opening -> before (pcomp); "while V-ing" remains mark. "with a dog
     running": with (prep), dog -> with (pobj), running -> dog (acl).
     """
     for mark in range(len(tree)):
@@ -278,9 +282,15 @@ def _move_left_commas(tree: Tree, old: int, new: int) -> None:
             tree.attach(child, head)
 
 
-def _raise(tree: Tree, nominal: int, cases: list[int]) -> None:
+def _raise_prepositions_of(tree: Tree, nominal: int, cases: list[int]) -> None:
     """Make the prepositions of a nominal its heads: the first takes over its head, each other one depends on the last.
+
     What belongs to the outer phrase (conjunctions, commas, clause-level dependents) moves to the first preposition.
+
+    Args:
+        tree: the sentence, changed in place.
+        nominal: the index of a word such as "table".
+        cases: the indices of its prepositions, from left to right.
     """
     outer = cases[0]
     head = tree.heads[nominal]

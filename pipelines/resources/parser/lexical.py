@@ -73,15 +73,15 @@ def lemma_tables() -> dict[str, LemmaTable]:
     lookups = load_lookups("en", ["lemma_exc", "lemma_index"])
     published = lookups.get_table("lemma_index")
     index = {pos: {word for word in published.get(pos) if word.isalpha()} for pos in OPEN}
-    exceptions = _exceptions(lookups.get_table("lemma_exc"), index)
+    exceptions = _irregular_lemmas(lookups.get_table("lemma_exc"), index)
     for pos in OPEN:
         _remove_shadowing(RULES[pos], exceptions[pos], index[pos])
-        index[pos] = _prune(pos, exceptions[pos], index[pos])
+        index[pos] = _smallest_equivalent_index(pos, exceptions[pos], index[pos])
     indexed: LemmaTable = {pos: dict.fromkeys(sorted(words), True) for pos, words in index.items()}
     return {"lemma_rules": {**RULES}, "lemma_exc": {**exceptions}, "lemma_index": indexed}
 
 
-def _exceptions(published: Table, index: Mapping[str, set[str]]) -> dict[str, dict[str, list[str]]]:
+def _irregular_lemmas(published: Table, index: Mapping[str, set[str]]) -> dict[str, dict[str, list[str]]]:
     """The lemmas of irregular forms, by part of speech. Later ones replace earlier ones of the same form.
 
     Args:
@@ -136,21 +136,23 @@ def lemma(form: str, rules: list[list[str]], exceptions: Mapping[str, list[str]]
 
 
 def _is_plural(word: str, index: set[str]) -> bool:
+    """Whether a word is the regular plural (-s, -es) of a known lemma."""
     if word.endswith(("ss", "us", "is")) or word[-1] != "s" or len(word) < 4:
         return False
     return word[:-1] in index or word.endswith("es") and word[:-2] in index
 
 
 def _remove_shadowing(rules: list[list[str]], exceptions: dict[str, list[str]], index: set[str]) -> None:
-    """Remove lemmas from the index that spaCy's lemmatizer would find before an exception of the same form. For the
-    noun "leaves" (exception: leaf) that is "leave", for "bus" it is "bu".
+    """Remove lemmas from the index that spaCy's lemmatizer would find before an exception of the same form.
+
+    For the noun "leaves" (exception: leaf) that is "leave", for "bus" it is "bu".
     """
     for form, (wanted, *_) in exceptions.items():
         while (result := lemma(form, rules, exceptions, index)) != wanted and result in index:
             index.discard(result)
 
 
-def _prune(pos: str, exceptions: Mapping[str, list[str]], index: set[str]) -> set[str]:
+def _smallest_equivalent_index(pos: str, exceptions: Mapping[str, list[str]], index: set[str]) -> set[str]:
     """Return a small subset of the index that gives every regular inflection the same lemma as the whole index."""
     rules = RULES[pos]
     forms = (form for word in sorted(index) for form in _inflections(word, pos))

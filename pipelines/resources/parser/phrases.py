@@ -16,6 +16,7 @@ def _read_words(path: Path) -> dict[str, Any]:
     """The vocabulary: its strings are lists of words, with "_" inside an entry of several words."""
 
     def split(value: object) -> object:
+        """Split all strings in a value, at any depth of tables."""
         if isinstance(value, dict):
             return {name: split(entries) for name, entries in value.items()}
         return value.split() if isinstance(value, str) else value
@@ -28,8 +29,9 @@ IRREGULAR = {tag: dict(pair.split(":") for pair in pairs) for tag, pairs in WORD
 
 
 def inflected(word: str, tag: str) -> str:
-    """Return the form of a noun or verb that has a Penn tag. NNS: man -> men. VBZ: watch -> watches. VBG: ride ->
-    riding, run -> running. VBN: cover -> covered, make -> made.
+    """Return the form of a noun or verb that has a Penn tag.
+
+    NNS: man -> men. VBZ: watch -> watches. VBG: ride -> riding, run -> running. VBN: cover -> covered, make -> made.
     """
     if word in IRREGULAR.get(tag, {}):
         return IRREGULAR[tag][word]
@@ -115,8 +117,10 @@ def flatten(root: Node) -> Tree:
 
 
 def coordinate(parts: list[Node], oxford: bool = False) -> Node:
-    """Coordinate noun or verb phrases (a, b and c) in place, and return the first. Each conjunct, with conjunction and
-    comma, becomes a dependent of the previous one. oxford: with a comma before the conjunction of more than two.
+    """Coordinate noun or verb phrases (a, b and c) in place, and return the first.
+
+    Each conjunct, with conjunction and comma, becomes a dependent of the previous one. oxford: with a comma before the
+    conjunction of more than two.
     """
     # From the last, so that each becomes a dependent when it is complete.
     for index in range(len(parts) - 1, 0, -1):
@@ -131,9 +135,13 @@ def coordinate(parts: list[Node], oxford: bool = False) -> Node:
 
 
 def preposition(name: str, complement: Node, dep: str = "prep") -> Node:
-    """Return a preposition with the node `complement` as its object; dep: the preposition's label. The words of a
-    complex preposition are joined by "_". "on": on -> object (pobj). "next_to", "close_to": an adverb (advmod), then
-    "to" below it. "in_front_of": in -> front (pobj) -> of. "out_of", "down_at": a chain of two prepositions.
+    """Return a preposition with a node as its object.
+
+    Args:
+        name: its words, joined by "_". "on": on -> object (pobj). "next_to", "close_to": an adverb (advmod), then "to"
+            below it. "in_front_of": in -> front (pobj) -> of. "out_of", "down_at": a chain of two prepositions.
+        complement: the object.
+        dep: the label of the preposition.
     """
     first, *words = name.split("_")
     complement.labelled("pobj")
@@ -271,7 +279,14 @@ def _years_old(rng: Random) -> Node:
 
 
 def determined(rng: Random, node: Node, many: bool, bare: float) -> Node:
-    """Add a determiner, possessive or number to a noun phrase, or nothing with probability `bare`; many: plural."""
+    """Put a determiner, possessive or number before a noun phrase: "the dog", "his dog", "two dogs".
+
+    Args:
+        rng: draws it.
+        node: the head of the phrase.
+        many: whether it is plural.
+        bare: the probability that nothing is put before it.
+    """
     if chance(rng, bare):
         return node
     if many:
@@ -340,7 +355,12 @@ def body_part(rng: Random) -> Node:
 
 
 def object_of(rng: Random, kind: str) -> Node:
-    """Return an object of a verb, sometimes two; kind: "body", one of the vocabulary, or a noun itself."""
+    """Return an object of a verb, sometimes two: "a ball", "a ball and a bat".
+
+    Args:
+        rng: draws it.
+        kind: of object: "body" (a part of one), a kind of the vocabulary, or the noun itself.
+    """
     if kind == "body":
         return body_part(rng)
     if kind in NOUNS:
@@ -361,7 +381,12 @@ def object_of(rng: Random, kind: str) -> Node:
 
 
 def location(rng: Random, name: str = "") -> Node:
-    """Return a place: simple, complex, "at the edge of NP", "in the background"; name: the preposition, "": random."""
+    """Draw a phrase of place: "on a beach", "on a beach near the sea", "at the edge of a field", "in the background".
+
+    Args:
+        rng: draws it.
+        name: the preposition, such as "on" or "in_front_of"; "": any.
+    """
     if not name and chance(rng, 0.08):
         return _setting(rng)
     if not name and chance(rng, 0.1):

@@ -106,7 +106,7 @@ def train(
     first_captions = more_captions(Random(config.seed))
     nlp = build(config, trees + captions + first_captions)
     optimizer = nlp.create_optimizer()
-    total = _steps(config, trees, captions + first_captions)
+    total = _estimate_steps(config, trees, captions + first_captions)
     step = 0
     sizes = _batch_sizes(config.batch_words)
     for epoch in range(config.epochs):
@@ -118,8 +118,8 @@ def train(
                 sample += fragments(tree, rng)
         sample = [augment(tree, rng) for tree in sample]
         rng.shuffle(sample)
-        examples = (_example(nlp, group) for group in joined(sample, rng))
-        for batch in _batched(examples, sizes):
+        examples = (_to_example(nlp, group) for group in joined(sample, rng))
+        for batch in _group_into_batches(examples, sizes):
             done = min(step / total, 1.0)
             warm_up = min(1.0, (step + 1) / 100)
             optimizer.learn_rate = config.learning_rate * (1.0 - 0.9 * done) * warm_up
@@ -133,9 +133,10 @@ def train(
     return spacy.util.load_model_from_config(nlp.config, auto_fill=True).from_bytes(averaged)
 
 
-def _steps(config: ParserTrainingConfig, trees: list[Tree], captions: list[Tree]) -> int:
-    """An estimate of the number of steps: a fragment has a third of the words of its sentence, and the first batches
-    are small.
+def _estimate_steps(config: ParserTrainingConfig, trees: list[Tree], captions: list[Tree]) -> int:
+    """Estimate the number of training steps, over which the learning rate falls.
+
+    A fragment has about a third of the words of its sentence; 500 more steps are for the first, small batches.
     """
     words = sum(map(len, trees)) * (1 + config.fragment_rate / 3) + sum(map(len, captions))
     return max(1, int(config.epochs * words / config.batch_words) + 500)
@@ -150,14 +151,15 @@ def _batch_sizes(largest: int) -> Iterator[float]:
         size = min(size * 1.003, float(largest))
 
 
-def _example(nlp: Language, trees: list[Tree]) -> Example:
+def _to_example(nlp: Language, trees: list[Tree]) -> Example:
+    """The trees as one document for spaCy to learn from: the bare words, and the same with gold annotation."""
     reference = to_doc(trees, nlp.vocab)
     words = [token.text for token in reference]
     spaces = [bool(token.whitespace_) for token in reference]
     return Example(Doc(nlp.vocab, words=words, spaces=spaces), reference)
 
 
-def _batched(examples: Iterable[Example], sizes: Iterator[float]) -> Iterator[list[Example]]:
+def _group_into_batches(examples: Iterable[Example], sizes: Iterator[float]) -> Iterator[list[Example]]:
     """Group examples into batches of at least so many words."""
     batch: list[Example] = []
     words = 0
@@ -177,7 +179,7 @@ def _batched(examples: Iterable[Example], sizes: Iterator[float]) -> Iterator[li
 
 def accuracy(nlp: Language, trees: Iterable[Tree]) -> dict[str, float]:
     """Return tag accuracy, UAS and LAS in percent, given gold tokenization; UAS and LAS exclude punctuation."""
-    scores = nlp.evaluate([_example(nlp, [tree]) for tree in trees])
+    scores = nlp.evaluate([_to_example(nlp, [tree]) for tree in trees])
     keys = {"tag": "tag_acc", "uas": "dep_uas", "las": "dep_las", "pos": "pos_acc"}
     return {name: round(100 * scores[key], 2) for name, key in keys.items()}
 
@@ -208,6 +210,7 @@ def treebank(folder: Path, name: str, split: str) -> Path:
 
 def self_trained(trees: list[Tree], captions: list[str], config: ParserTrainingConfig) -> list[Tree]:
     """Train two smaller models on `trees` and return the parses of those captions on which the two agree."""
+    # Models of other sizes and seeds make other errors: where they agree, a parse is most likely right.
     first_config = config.changed(seed=config.seed, width=96, depth=4, epochs=7)
     second_config = config.changed(seed=config.seed + 1, width=64, depth=3, epochs=6)
     first = train(first_config, trees, [], report, MORE_CAPTIONS)

@@ -26,8 +26,10 @@ REDISTRIBUTABLE_HOSTS = ("en.wikinews.org", "en.wikipedia.org", "en.wikivoyage.o
 
 @dataclass
 class Tree:
-    """A sentence with one entry per word in every list. forms, lemmas: texts; spaces: whether a space follows; tags:
-    Penn tags; pos: UPOS; heads: index of the head from 0, -1 for the root; deps: dependency labels.
+    """A sentence with one entry per word in every list.
+
+    forms, lemmas: texts; spaces: whether a space follows; tags: Penn tags; pos: UPOS; heads: index of the head from 0,
+    -1 for the root; deps: dependency labels. Generated trees have no lemmas.
     """
 
     forms: list[str]
@@ -73,8 +75,10 @@ class Tree:
 
 
 def read_conllu(path: Path, hosts: tuple[str, ...] | None = None) -> Iterator[Tree]:
-    """Yield the sentences of a CoNLL-U file, plain or gzipped, with its labels. hosts: if given, only documents whose
-    `meta::sourceURL` is on one of these. Raises ValueError for another line, with the file and the line.
+    """Yield the sentences of a CoNLL-U file, plain or gzipped, with its labels.
+
+    hosts: if given, only documents whose `meta::sourceURL` is on one of these. Raises ValueError, with the file and the
+    line, for a line that is no CoNLL-U.
     """
     is_wanted = hosts is None
     rows: list[list[str]] = []
@@ -199,8 +203,10 @@ def without_final_stop(tree: Tree) -> Tree:
 
 
 def fragments(tree: Tree, rng: Random) -> Iterator[Tree]:
-    """Yield a sentence made of parts of a sentence, if possible, since captions often have no finite verb: "a dog
-    running" from "a dog is running" (the participle becomes the subject's acl), or else a whole noun phrase.
+    """Yield a sentence made of a part of a sentence, if possible, since captions often have no finite verb.
+
+    "a dog is running" gives "a dog running" (the participle becomes the subject's acl); other sentences give a whole
+    noun phrase.
     """
     for verb in range(len(tree)):
         fragment = _without_auxiliary(tree, verb)
@@ -279,20 +285,21 @@ def agreed_trees(first: Language, second: Language, captions: Iterable[str], cou
         rng: chooses the captions.
     """
     texts = sorted(set(captions))
-    agreed = [
-        _tree_of_parse(parse)
-        for parse, other in zip(first.pipe(texts), second.pipe(texts), strict=True)
-        if _agree(parse, other) and _is_plausible(parse)
-    ]
+    agreed = []
+    for parse, other in zip(first.pipe(texts), second.pipe(texts), strict=True):
+        if _are_same_parse(parse, other) and _is_plausible(parse):
+            agreed.append(_tree_of_parse(parse))
     return agreed if len(agreed) <= count else rng.sample(agreed, count)
 
 
-def _agree(parse: Doc, other: Doc) -> bool:
+def _are_same_parse(parse: Doc, other: Doc) -> bool:
+    """Whether two parses of a sentence have the same tags, labels and heads."""
     pairs = zip(parse, other, strict=True)
     return all((a.tag, a.dep, a.head.i) == (b.tag, b.dep, b.head.i) for a, b in pairs)
 
 
 def _tree_of_parse(parse: Doc) -> Tree:
+    """A parse of spaCy, in which a root is its own head, as a tree."""
     return Tree(
         forms=[token.text for token in parse],
         spaces=[bool(token.whitespace_) for token in parse],

@@ -30,7 +30,14 @@ from negcap.augment.mentions import mentioned_attributes, mentioned_nouns
 from negcap.augment.scene_graph import SceneGraph, scene_graph
 from negcap.augment.slots.verbs import verbs_may_both_hold
 from negcap.pipelines.engine.stage import StageResult
-from negcap.pipelines.stages.components import ComponentsConfig, add_counts, choose, count_shard, find_exclusions, read
+from negcap.pipelines.stages.components import (
+    ComponentsConfig,
+    add_counts,
+    choose,
+    count_shard,
+    find_exclusions,
+    read_components,
+)
 from negcap.schemas.captions import COMPONENT_EXCLUSIONS, COMPONENT_VOCABULARY, COMPONENTS
 from negcap.schemas.fields import check
 from tests.augment.fixtures import sample_parses
@@ -55,7 +62,7 @@ class Tables(NamedTuple):
 
 
 def components_of(parses: pa.Table, config: ComponentsConfig = CONFIG) -> pa.Table:
-    return read(parses, config).tables["components"]
+    return read_components(parses, config).tables["components"]
 
 
 def chosen(parts: Sequence[pa.Table], config: ComponentsConfig = CONFIG) -> StageResult:
@@ -100,7 +107,7 @@ def relation_may_be_same(one: str, other: str) -> bool:
 
 
 def test_rows_hold_every_component_with_its_tokens_and_counters_are_those_of_the_rows() -> None:
-    result = read(sample_parses(), CONFIG)
+    result = read_components(sample_parses(), CONFIG)
     rows = result.tables["components"].to_pylist()
     for row, caption in zip(rows, from_parses(sample_parses()), strict=True):
         graph = scene_graph(caption)

@@ -9,7 +9,7 @@ from negcap.augment.language.negation import bound_of, leaves_count_open, negate
 from negcap.augment.language.parse import parse
 from negcap.augment.operators import PRESETS
 from negcap.augment.truth.estimates import MAX_P_TRUE
-from negcap.pipelines.api.augmenter import _load
+from negcap.pipelines.api.augmenter import _load_resources
 from tests.augment.fixtures import accepted
 
 # What is denied in capitals, a caption a line; words stand apart.
@@ -41,7 +41,7 @@ def denied_characters(line: str, text: str) -> set[int]:
 
 
 def test_nothing_is_replaced_that_is_denied() -> None:
-    lexicon, truth = _load("reference", ("", "", ""), MAX_P_TRUE, None)
+    lexicon, truth = _load_resources("reference", ("", "", ""), MAX_P_TRUE, None)
     captions = parse([plain(line) for line in DENIED])
     config = NegativesConfig(
         operators=OPERATORS, per_family=30, preferred_unnatural=1.0, max_unnatural=1.0, max_compatible=1.0

@@ -15,7 +15,7 @@ from negcap.augment.operators import OPERATORS, PRESETS
 from negcap.augment.operators.negation_sites import FRAMES as NEGATED
 from negcap.augment.rows import OPERATOR_ERROR
 from negcap.augment.truth.estimates import MAX_P_TRUE
-from negcap.pipelines.api.augmenter import _load
+from negcap.pipelines.api.augmenter import _load_resources
 from tests.augment.fixtures import sample_lexicon
 
 FRAMES = (
@@ -49,7 +49,9 @@ def texts(lexicon: Lexicon) -> list[str]:
 
 @pytest.mark.parametrize("name", ["own", "reference"])
 def test_no_operator_fails(name: str) -> None:
-    lexicon, truth = (sample_lexicon(), None) if name == "own" else _load("reference", ("", "", ""), MAX_P_TRUE, None)
+    lexicon, truth = (
+        (sample_lexicon(), None) if name == "own" else _load_resources("reference", ("", "", ""), MAX_P_TRUE, None)
+    )
     captions = parse(texts(lexicon))
     uniform = tuple(name for name in OPERATORS if name not in PRESETS["all"])
     for operators, some in ((PRESETS["all"], captions), (uniform, captions[::3])):

@@ -26,7 +26,7 @@ from negcap.augment.operators.noun import ReplaceNoun
 from negcap.augment.settings import words_of
 from negcap.pipelines.cli import main, negcap
 from negcap.pipelines.cli.group import ESCAPED
-from negcap.pipelines.cli.models import evaluated
+from negcap.pipelines.cli.models import with_default_split
 from negcap.pipelines.engine.errors import OUT_OF_MEMORY
 from negcap.pipelines.engine.lock import LOCK
 from negcap.pipelines.engine.manifest import manifest_path
@@ -433,7 +433,7 @@ def test_without_a_test_split_the_only_other_one_is_evaluated(
     splits: tuple[str, ...], given: str | None, taken: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(columns, "splits_of", lambda run: splits)
-    assert evaluated(Path("run"), {"split": given} if given else {}).get("split") == taken
+    assert with_default_split(Path("run"), {"split": given} if given else {}).get("split") == taken
 
 
 def test_a_table_that_a_run_lacks_is_made_by_the_command_that_is_named(

@@ -17,7 +17,7 @@ from distributed.security import Security
 from negcap.pipelines.engine import cluster
 from negcap.pipelines.engine.cluster import executor
 from negcap.pipelines.engine.errors import ClusterError, TaskError
-from negcap.pipelines.engine.run import _combined, _in_order, pack
+from negcap.pipelines.engine.run import _combine_in_tree, _unpack_in_order, pack
 
 HERE = __name__
 FORMS = "scheduler must be tcp://host:port, .*module:function or synchronous, was: "
@@ -88,7 +88,7 @@ def test_workers_use_one_thread_and_talk_to_nobody_but_us(workers_of_two):
 
 @pytest.mark.dask
 def test_a_worker_that_dies_as_it_starts_is_replaced_or_named_in_one_line(monkeypatch):
-    start = cluster._local
+    start = cluster._start_local_cluster
     failures = [RuntimeError("Nanny failed to start.")]
 
     def fail_once(*arguments: int) -> object:
@@ -97,7 +97,7 @@ def test_a_worker_that_dies_as_it_starts_is_replaced_or_named_in_one_line(monkey
         return start(*arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr(cluster, "_local", fail_once)
+        patch.setattr(cluster, "_start_local_cluster", fail_once)
         with closing(executor(workers=1)) as pool:
             assert list(pool.map(echo, [("a",)])) == [(0, "a")]
     monkeypatch.setattr(cluster, "STARTS", 1)
@@ -131,10 +131,10 @@ def test_partial_results_are_combined_in_their_order(count):
     combined: list[int] = []
     parts = [pa.table({"text": [str(number)]}) for number in range(count)]
     order = sorted(range(count), key=lambda number: (number // 5, -number))
-    tables = _in_order(((number, pack(parts[number])) for number in order), arrived.append)
+    tables = _unpack_in_order(((number, pack(parts[number])) for number in order), arrived.append)
 
     def counting(combine: Callable[[list[pa.Table]], pa.Table]) -> Callable[[list[pa.Table]], pa.Table]:
         return lambda tables: (combined.append(len(tables)), combine(tables))[1]
 
-    assert _combined(tables, counting(pa.concat_tables))["text"].to_pylist() == [str(n) for n in range(count)]
+    assert _combine_in_tree(tables, counting(pa.concat_tables))["text"].to_pylist() == [str(n) for n in range(count)]
     assert arrived == order and max(combined, default=0) <= 15 and len(combined) <= count / 4 + 1

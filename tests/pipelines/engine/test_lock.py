@@ -157,9 +157,9 @@ def test_one_writer_on_a_store_whose_lock_is_written_anew(store, monkeypatch):
     file = store / LOCK
     with locked(store), locked(store):
         with pytest.raises(LockedError, match=f"process {os.getpid()} on "):
-            lock._acquire(store, file, b"of another")
+            lock._acquire_object(store, file, b"of another")
         time.sleep(2.3)  # times on S3 are whole seconds
-        assert lock._age(file) < 2
+        assert lock._seconds_since_heartbeat(file) < 2
     assert not file.exists()
     with locked(store):
         file.write_bytes(b"of another")
@@ -179,7 +179,7 @@ def test_one_writer_on_a_store_whose_lock_is_written_anew(store, monkeypatch):
     ids=["recent elsewhere", "old elsewhere", "of this process", "of a process that ended", "without an owner"],
 )
 def test_stale_locks_are_told_from_live_ones(owner, age, lives, monkeypatch, capsys):
-    monkeypatch.setattr(lock, "_age", lambda lock: age)
+    monkeypatch.setattr(lock, "_seconds_since_heartbeat", lambda lock: age)
     monkeypatch.setattr(lock, "SETTLE_SECONDS", 0)
     run = place("memory://stale")
     (run / LOCK).write_bytes(f"{owner}\nabc".encode())

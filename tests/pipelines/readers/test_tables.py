@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from negcap.pipelines.api.captions import arrow_table, captions_table
+from negcap.pipelines.api.captions import captions_as_arrow_table, captions_table
 from negcap.pipelines.ingestion.grouping import IngestConfig
 from negcap.pipelines.readers import pairs
 from negcap.pipelines.readers.pairs import CaptionWithNegatives, read_pairs
@@ -205,8 +205,8 @@ def test_tables_in_memory_are_asked_by_argument() -> None:
     frame = pd.DataFrame(rows_with(label=[1, 0, 1]))
     label, none = (IngestConfig.of({"truth_column": column}) for column in ("label", "none"))
     with pytest.warns(UserWarning, match="captions left out: false_caption 1; the first is that at position 1"):
-        assert captions_table(arrow_table(frame, label), label).captions["text"].to_pylist() == [DOG, COW]
-    assert captions_table(arrow_table(frame, none), none).captions.num_rows == 3
+        assert captions_table(captions_as_arrow_table(frame, label), label).captions["text"].to_pylist() == [DOG, COW]
+    assert captions_table(captions_as_arrow_table(frame, none), none).captions.num_rows == 3
     offered = re.escape("truth_column='label' takes only the true captions, truth_column='none'")
     with pytest.raises(ValueError, match=offered):
-        captions_table(arrow_table(frame, IngestConfig.of({})), IngestConfig.of({}))
+        captions_table(captions_as_arrow_table(frame, IngestConfig.of({})), IngestConfig.of({}))

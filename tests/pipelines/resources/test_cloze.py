@@ -27,7 +27,7 @@ from negcap.augment.rows import Row
 from negcap.pipelines.resources.__main__ import main, resources
 from negcap.pipelines.resources.cloze import corpus
 from negcap.pipelines.resources.cloze.config import ClozeTrainingConfig, Sizes, SurrogateConfig
-from negcap.pipelines.resources.cloze.corpus import encode, read_photo_ids, read_source, tokenised, vocabulary
+from negcap.pipelines.resources.cloze.corpus import encode, read_photo_ids, read_source, tokenise, vocabulary
 from negcap.pipelines.resources.cloze.network import Cloze, enlarged, load, perplexity, save
 from negcap.pipelines.resources.cloze.surrogate import ReplacedPlace, SurrogateNetwork, fit_to
 from negcap.pipelines.resources.cloze.train import new_network, rate, sampled_loss, train, unit_sampler
@@ -81,7 +81,7 @@ def test_the_vocabulary_has_frequent_words_and_phrases_and_those_known_before() 
 
 def test_captions_become_numbers_in_pieces() -> None:
     units, longest = Units((*SPECIAL, "a", "dog")), corpus.MAX_UNITS
-    encoded = encode([*tokenised(["A dog.", ".", ""]), ["zebra"], ["a"] * (2 * longest + 1)], units)
+    encoded = encode([*tokenise(["A dog.", ".", ""]), ["zebra"], ["a"] * (2 * longest + 1)], units)
     assert [caption.tolist() for caption in encoded[:2]] == [[0, 3, 4, 1], [0, 2, 1]]
     assert [len(piece) - 2 for piece in encoded[2:]] == [longest, longest, 1]
 
@@ -230,7 +230,7 @@ def test_the_same_input_gives_the_same_bytes_which_say_what_they_were_made_from(
     assert main([*command[:held_out], *command[held_out + 2 :], str(again), "--seed", "2"]) == 0
     assert read_model(again)[1]["embedding.weight"].tobytes() != read_model(model)[1]["embedding.weight"].tobytes()
     units, net = load(again)
-    assert abs(perplexity(net, encode(tokenised(read_source(str(SAMPLE)).texts), units)).mean_log_sum) < 0.003
+    assert abs(perplexity(net, encode(tokenise(read_source(str(SAMPLE)).texts), units)).mean_log_sum) < 0.003
 
 
 def test_a_model_is_continued_on_other_captions(model: Path, tmp_path: Path) -> None:

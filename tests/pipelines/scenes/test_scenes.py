@@ -19,7 +19,7 @@ from negcap.pipelines.engine.tables import read_table
 from negcap.pipelines.scenes.captions import FORMS, captions, sentence
 from negcap.pipelines.scenes.counterparts import counterpart
 from negcap.pipelines.scenes.draw import GRID, POOLED, draw, encode, png
-from negcap.pipelines.scenes.judge import LEFT, RIGHT, SceneVerdict, holds, judge, scene_of, scene_row
+from negcap.pipelines.scenes.judge import LEFT, RIGHT, SceneVerdict, judge, relation_holds, scene_of, scene_row
 from negcap.pipelines.scenes.reader import UnreadError, claims, read
 from negcap.pipelines.scenes.report import OperatorCounts, counts, judge_run
 from negcap.pipelines.scenes.world import COLOURS, KINDS, RELATIONS, SIDE, Scene, Thing, compose
@@ -92,8 +92,8 @@ def test_relations_do_not_contradict_each_other() -> None:
     for scene in SCENES:
         numbers = range(len(scene.things))
         for first, second in ((first, second) for first in numbers for second in numbers):
-            true = {name for name in RELATIONS if holds(name, scene, first, second)}
-            back = {name for name in RELATIONS if holds(name, scene, second, first)}
+            true = {name for name in RELATIONS if relation_holds(name, scene, first, second)}
+            back = {name for name in RELATIONS if relation_holds(name, scene, second, first)}
             assert first != second or not true
             assert not (true & back) - {"next to", "beside", "near", "by", "close to", "alongside"}
             assert not ({LEFT[0], RIGHT[0]} <= true or {"on", "under"} <= true or {"in", "behind"} <= true)

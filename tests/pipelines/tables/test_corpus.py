@@ -22,7 +22,7 @@ SIBLINGS = pd.DataFrame({"image": ["a", "a"], "caption": ["A dog sleeps on a cou
 MAN = "A man sits on a bed."
 CACHES = (
     corpus.load_lexicon, corpus._truth_of_entries, corpus._given_table_of_run, corpus.load_balanced,
-    corpus._given_file, augmenter._load,
+    corpus._given_file, augmenter._load_resources,
 )  # fmt: skip
 
 
