@@ -17,6 +17,12 @@ _BY_NAME = {value.metadata[b"table"].decode(): value for value in _SCHEMAS if is
 TABLES = tuple(_BY_NAME[name] for name in ORDER)
 # Tables whose columns many others have.
 REFERRED = ("captions", "negatives", "proposals")
+# Tables that one stage writes for the next. Nobody reads them by hand, so the page names them and leaves their columns
+# to `negcap info --columns`.
+INTERMEDIATE = (
+    "lexicon component_vocabulary component_exclusions truth balance audit rejected_images ranks embeddings generated "
+    "refused_captions".split()
+)
 
 
 def short(type: pa.DataType) -> str:
@@ -29,24 +35,29 @@ def short(type: pa.DataType) -> str:
 
 
 def markdown() -> str:
-    """Markdown with one section per table: its name as a heading, then its columns with types and descriptions.
+    """Markdown with one section per table for users: its name as a heading, then its columns with their descriptions.
 
-    A column that a table has as one of `REFERRED` has it is named there and not described again.
+    A column that a table has as one of `REFERRED` has it is named there and not described again. A type is shown
+    unless it is `string`.
     """
     sections = []
     for table in TABLES:
         name = (table.metadata or {})[b"table"].decode()
+        if name in INTERMEDIATE:
+            continue
         described = list(table)
         notes = []
         for other in REFERRED:
             repeated = [column for column in described if name != other and _is_column_of(column, _BY_NAME[other])]
             if repeated:
                 described = [column for column in described if column not in repeated]
-                notes.append(f"As in `{other}`: {', '.join(f'`{column.name}`' for column in repeated)}.")
+                same = len(repeated) == len(_BY_NAME[other])
+                columns = "all columns" if same else ", ".join(f"`{column.name}`" for column in repeated)
+                notes.append(f"As in `{other}`: {columns}.")
         rows = [_row(column) for column in described]
         parts = [f"## `{name}`"]
         if rows:
-            parts.append("\n".join(["| column | type | meaning |", "|---|---|---|", *rows]))
+            parts.append("\n".join(["| column | meaning |", "|---|---|", *rows]))
         sections.append("\n\n".join([*parts, *notes]))
     return "\n\n".join(sections)
 
@@ -55,7 +66,8 @@ def _row(column: pa.Field) -> str:
     """A row of a table of columns."""
     meaning = description(column)
     nullable = ", or null" if column.nullable and "null" not in meaning else ""
-    return f"| `{column.name}` | `{short(column.type)}` | {meaning}{nullable} |"
+    type = "" if pa.types.is_string(column.type) else f" `{short(column.type)}`"
+    return f"| `{column.name}`{type} | {meaning}{nullable} |"
 
 
 def _is_column_of(column: pa.Field, table: pa.Schema) -> bool:
