@@ -51,15 +51,22 @@ def markdown() -> str:
             repeated = [column for column in described if name != other and _is_column_of(column, _BY_NAME[other])]
             if repeated:
                 described = [column for column in described if column not in repeated]
-                same = len(repeated) == len(_BY_NAME[other])
-                columns = "all columns" if same else ", ".join(f"`{column.name}`" for column in repeated)
-                notes.append(f"As in `{other}`: {columns}.")
+                notes.append(f"As in `{other}`: {_listed(repeated, _BY_NAME[other])}.")
         rows = [_row(column) for column in described]
         parts = [f"## `{name}`"]
         if rows:
             parts.append("\n".join(["| column | meaning |", "|---|---|", *rows]))
         sections.append("\n\n".join([*parts, *notes]))
     return "\n\n".join(sections)
+
+
+def _listed(repeated: list[pa.Field], table: pa.Schema) -> str:
+    """Columns that are repeated from a table: their names, or those of the others where that is shorter."""
+    names = [column.name for column in repeated]
+    left_out = [name for name in table.names if name not in names]
+    if len(left_out) >= len(names):
+        return ", ".join(f"`{name}`" for name in names)
+    return "all columns" + (f" but {', '.join(f'`{name}`' for name in left_out)}" if left_out else "")
 
 
 def _row(column: pa.Field) -> str:
