@@ -17,11 +17,11 @@ _BY_NAME = {value.metadata[b"table"].decode(): value for value in _SCHEMAS if is
 TABLES = tuple(_BY_NAME[name] for name in ORDER)
 # Tables whose columns many others have.
 REFERRED = ("captions", "negatives", "proposals")
-# Tables that one stage writes for the next. Nobody reads them by hand, so the page names them and leaves their columns
-# to `negcap info --columns`.
-INTERMEDIATE = (
-    "lexicon component_vocabulary component_exclusions truth balance audit rejected_images ranks embeddings generated "
-    "refused_captions".split()
+# Tables that stages write for one another or that few users open. The page names them and leaves their columns to
+# `negcap info --columns`.
+ON_REQUEST = (
+    "parses lexicon component_vocabulary component_exclusions truth balance excluded audit rejected_images scenes "
+    "counterparts ranks embeddings generated refused_captions".split()
 )
 
 
@@ -43,7 +43,7 @@ def markdown() -> str:
     sections = []
     for table in TABLES:
         name = (table.metadata or {})[b"table"].decode()
-        if name in INTERMEDIATE:
+        if name in ON_REQUEST:
             continue
         described = list(table)
         notes = []

@@ -15,7 +15,7 @@ from negcap import schemas
 from negcap.augment.kinds import KINDS
 from negcap.augment.operators.swap import MIN_LOG_ODDS
 from negcap.pipelines.cli import negcap as group
-from negcap.schemas.markdown import INTERMEDIATE, REFERRED, TABLES
+from negcap.schemas.markdown import ON_REQUEST, REFERRED, TABLES
 from tests.conftest import ROOT
 from tests.docs.pages import FOLDER, PAGES
 
@@ -61,7 +61,7 @@ def test_every_table_and_the_columns_of_those_for_users_stand_in_the_reference()
     for table in TABLES:
         name = table.metadata[b"table"].decode()
         section = page.partition(f"\n## `{name}`")[2].partition("\n## ")[0]
-        assert bool(section) == (name not in INTERMEDIATE)
+        assert bool(section) == (name not in ON_REQUEST)
         repeated = {name for other in REFERRED if f"`{other}`: all columns" in section for name in by_name[other].names}
         assert not section or all(f"`{name}`" in section for name in set(table.names) - repeated)
     overview = page.partition("<!-- tables -->")[0]
