@@ -21,7 +21,7 @@ REFERRED = ("captions", "negatives", "proposals")
 # `negcap info --columns`.
 ON_REQUEST = (
     "parses lexicon component_vocabulary component_exclusions truth balance excluded audit rejected_images scenes "
-    "counterparts ranks embeddings generated refused_captions".split()
+    "counterparts verdicts ranks embeddings generated refused_captions".split()
 )
 
 
