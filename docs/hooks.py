@@ -13,7 +13,6 @@ from typing import Any
 import click
 from mkdocs.exceptions import PluginError
 
-from negcap.augment.checks import steps
 from negcap.augment.kinds import KINDS
 from negcap.augment.operators.swap import MIN_LOG_ODDS
 from negcap.pipelines.cli import negcap
@@ -43,10 +42,8 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
 
 
 def filled(markdown: str) -> str:
-    """A page with what is generated between `<!-- tables -->` and `<!-- /tables -->`, and of `limits` and `steps`
-    alike.
-    """
-    for name, section in (("tables", tables), ("limits", limits), ("steps", steps_table)):
+    """A page with what is generated between `<!-- tables -->` and `<!-- /tables -->`, and of `limits` alike."""
+    for name, section in (("tables", tables), ("limits", limits)):
         if f"<!-- {name} -->" in markdown:
             markdown = replaced(markdown, f"<!-- {name} -->", f"<!-- /{name} -->", section())
     return markdown
@@ -59,11 +56,6 @@ def limits() -> str:
     return "\n".join(
         ["| operator | floor |", "|---|---|", *(f"| `{name}` | {floor:g} |" for name, floor in floors.items())]
     )
-
-
-def steps_table() -> str:
-    """A table of all that a candidate goes through, in order."""
-    return "\n".join(["| step | what it does |", "|---|---|", *(f"| `{name}` | {does} |" for name, does in steps())])
 
 
 def commands(names: list[str]) -> str:

@@ -20,7 +20,7 @@ REFERRED = ("captions", "negatives", "proposals")
 # Tables that stages write for one another or that few users open. The page names them and leaves their columns to
 # `negcap info --columns`.
 ON_REQUEST = (
-    "parses lexicon component_vocabulary component_exclusions truth balance excluded audit rejected_images scenes "
+    "parses lexicon components component_vocabulary component_exclusions truth balance excluded audit features rejected_images scenes "
     "counterparts verdicts ranks embeddings generated refused_captions".split()
 )
 

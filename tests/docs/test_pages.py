@@ -183,7 +183,6 @@ def session(block: Block) -> str:
 GENERATED = {
     "reference/tables.md": ("## `negatives`", "| `p_true` `float` |"),
     "explanation/scores.md": ("| operator | floor |", "| `noun` |"),
-    "explanation/how-it-works.md": ("| step | what it does |", "| `rate_whole` |"),
 }
 
 
