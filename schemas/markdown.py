@@ -20,8 +20,8 @@ REFERRED = ("captions", "negatives", "proposals")
 # Tables that stages write for one another or that few users open. The page names them and leaves their columns to
 # `negcap info --columns`.
 ON_REQUEST = (
-    "parses lexicon components component_vocabulary component_exclusions truth balance excluded audit features rejected_images scenes "
-    "counterparts verdicts ranks embeddings generated refused_captions".split()
+    "parses lexicon components component_vocabulary component_exclusions truth balance excluded audit features "
+    "rejected_images scenes counterparts verdicts ranks embeddings generated refused_captions".split()
 )
 
 
