@@ -15,14 +15,14 @@ ORDER = (
 _SCHEMAS = [value for module in (captions, features, negatives) for value in vars(module).values()]
 _BY_NAME = {value.metadata[b"table"].decode(): value for value in _SCHEMAS if isinstance(value, pa.Schema)}
 TABLES = tuple(_BY_NAME[name] for name in ORDER)
-# Tables that stages read from each other, or that few people need: their columns are printed by `negcap info --columns`
-# alone, so that a reader of the page finds the others.
-INTERNAL = frozenset(
-    "parses lexicon component_vocabulary component_exclusions truth balance excluded proposals judged audit "
-    "rejected_images counterparts generated refused_captions".split()
-)
 # Tables whose columns many others have.
-REFERRED = ("captions", "negatives")
+REFERRED = ("captions", "negatives", "proposals")
+# Tables that stages write for one another or that few users open. The page names them and leaves their columns to
+# `negcap info --columns`.
+ON_REQUEST = (
+    "parses lexicon components component_vocabulary component_exclusions truth balance excluded audit features "
+    "rejected_images scenes counterparts verdicts ranks embeddings generated refused_captions".split()
+)
 
 
 def short(type: pa.DataType) -> str:
@@ -35,14 +35,15 @@ def short(type: pa.DataType) -> str:
 
 
 def markdown() -> str:
-    """Markdown with one section per table that is not `INTERNAL`: its name, then its columns with their descriptions.
+    """Markdown with one section per table for users: its name as a heading, then its columns with their descriptions.
 
-    A column that a table has as one of `REFERRED` has it is named there and not described again.
+    A column that a table has as one of `REFERRED` has it is named there and not described again. A type is shown
+    unless it is `string`.
     """
     sections = []
     for table in TABLES:
         name = (table.metadata or {})[b"table"].decode()
-        if name in INTERNAL:
+        if name in ON_REQUEST:
             continue
         described = list(table)
         notes = []
@@ -50,20 +51,30 @@ def markdown() -> str:
             repeated = [column for column in described if name != other and _is_column_of(column, _BY_NAME[other])]
             if repeated:
                 described = [column for column in described if column not in repeated]
-                notes.append(f"As in `{other}`: {', '.join(f'`{column.name}`' for column in repeated)}.")
+                notes.append(f"As in `{other}`: {_listed(repeated, _BY_NAME[other])}.")
         rows = [_row(column) for column in described]
         parts = [f"## `{name}`"]
         if rows:
-            parts.append("\n".join(["| column | type | meaning |", "|---|---|---|", *rows]))
+            parts.append("\n".join(["| column | meaning |", "|---|---|", *rows]))
         sections.append("\n\n".join([*parts, *notes]))
     return "\n\n".join(sections)
+
+
+def _listed(repeated: list[pa.Field], table: pa.Schema) -> str:
+    """Columns that are repeated from a table: their names, or those of the others where that is shorter."""
+    names = [column.name for column in repeated]
+    left_out = [name for name in table.names if name not in names]
+    if len(left_out) >= len(names):
+        return ", ".join(f"`{name}`" for name in names)
+    return "all columns" + (f" but {', '.join(f'`{name}`' for name in left_out)}" if left_out else "")
 
 
 def _row(column: pa.Field) -> str:
     """A row of a table of columns."""
     meaning = description(column)
     nullable = ", or null" if column.nullable and "null" not in meaning else ""
-    return f"| `{column.name}` | `{short(column.type)}` | {meaning}{nullable} |"
+    type = "" if pa.types.is_string(column.type) else f" `{short(column.type)}`"
+    return f"| `{column.name}`{type} | {meaning}{nullable} |"
 
 
 def _is_column_of(column: pa.Field, table: pa.Schema) -> bool:

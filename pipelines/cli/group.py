@@ -160,6 +160,9 @@ class Command(click.Command):
                 _, _, given = self.make_parser(ctx).parse_args(args=list(args))
             except click.NoSuchOption as error:
                 name = error.option_name.lstrip("-").replace("-", "_")
+                named = [option.opts[0] for option in self.params if option.name == name]
+                if named:  # the values of a repeated flag are a setting in the plural: `--operators` means `--operator`
+                    raise click.NoSuchOption(error.option_name, possibilities=named, ctx=ctx) from None
                 if name in self.fields:
                     message = f"{error.option_name} is a setting without a flag: --set {name}=VALUE"
                     raise click.UsageError(message, ctx) from None

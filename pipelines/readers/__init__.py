@@ -23,10 +23,9 @@ __all__ = [
 ]  # fmt: skip
 
 EXPECTED = (
-    "COCO annotation JSON, Karpathy dataset JSON, a Flickr token file (`name.jpg#k⇥caption`), "
-    "a Multi30K folder, VSE++ `<split>_caps.txt` or its folder, "
-    "a CSV, TSV, JSON, JSONL or Parquet table with image and caption columns, WebDataset tars, a folder of images with "
-    "a text file each, or a *.txt file with one caption per line"
+    "COCO or Karpathy JSON, a Flickr token file (`name.jpg#k⇥caption`), a Multi30K or VSE++ folder, a CSV, TSV, JSON, "
+    "JSONL or Parquet table with image and caption columns, WebDataset tars, a folder of images with a text file each, "
+    "or a *.txt file with one caption per line"
 )
 # What some sets put between id and caption. Such lines are refused: taken for captions, each would begin with an id.
 SEPARATORS = (b"##", b"|||", b"||", b"@@@", b"::")
@@ -191,13 +190,15 @@ def _format_of_file(source: str) -> str:
         return "table"
     start = start.lstrip()
     # Of Latin text in UTF-16 every second byte is 0: of the first 50, more than 40 on one side.
-    if start[1:100:2].count(0) > 40 or start[:100:2].count(0) > 40:
+    is_utf16 = start[1:100:2].count(0) > 40 or start[:100:2].count(0) > 40
+    # The zeros taken away, text has no other control characters; a program or an archive has.
+    if is_utf16 and not _CONTROL.search(start[:100].replace(b"\0", b"")):
         raise ValueError(
             f"{source}: must be UTF-8, looks like UTF-16 without a byte order mark: "
             "iconv -f UTF-16LE -t UTF-8 converts it"
         )
     if not start:
-        raise ValueError(f"{source}: is empty; it must be {EXPECTED}")
+        raise ValueError(f"{source}: is empty; give a file with captions")
     if len(_CONTROL.findall(start)) * 50 > len(start):  # a text may have a stray one, which costs a record
         raise ValueError(f"{source}: is binary; it must be {EXPECTED}")
     if EMPTY_JSON.fullmatch(start.rstrip()):

@@ -300,6 +300,8 @@ def _columns_by_role(row: Row, given: Roles, url: str) -> _Columns:
     names_of_roles = {role: guess(usual, list(row)) for role, usual in ROLES.items()}
     roles = {role: (name,) for role, name in names_of_roles.items() if name is not None} | dict(given)
     present = list(paths.names_in(row))
+    if not present:
+        return _Columns(roles, f"{url}: has an empty record; a record must have a caption and a negative")
     for role, names in given.items():
         absent = next((name for name in names if name not in present), None)
         if absent is not None:

@@ -181,7 +181,7 @@ def session(block: Block) -> str:
 
 
 GENERATED = {
-    "reference/tables.md": ("## `negatives`", "| `p_true` | `float` |"),
+    "reference/tables.md": ("## `negatives`", "| `p_true` `float` |"),
     "explanation/scores.md": ("| operator | floor |", "| `noun` |"),
 }
 

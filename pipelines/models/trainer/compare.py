@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 import torch
 
+from ....schemas.messages import did_you_mean
 from ...engine.manifest import describe
 from ...engine.storage import refuse_link
 from ..checkpoint import JsonObject
@@ -84,7 +85,7 @@ class Variant(NamedTuple):
         if not is_known:
             rule = f"{', '.join(MODELS)}, or {', '.join(WITH_NEGATIVES)} with +{', +'.join(FAMILIES)}"
             ends = f"~{' or ~'.join(SIMILARITIES)}, then with @{' or @'.join(RECIPES)}"
-            raise ValueError(f"model must be {rule}, and may end with {ends}, was: {name}")
+            raise ValueError(f"model must be {rule}, and may end with {ends}, was: {name}{did_you_mean(name, MODELS)}")
         return cls(name, model, families, similarity, recipe)
 
     @property

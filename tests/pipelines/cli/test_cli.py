@@ -152,6 +152,7 @@ BAD_INPUT = {
     "BUILD --scheduler dask": "scheduler must be tcp://host:port, tls://host:port, a scheduler file",
     "BUILD --set spacy_model=en_none": "spacy model must be an installed",
     "BUILD --set concreteness={tmp}/n": "concreteness must be a file, was:",
+    "BUILD --operators noun": "No such option '--operators'. Did you mean '--operator'?",
     "BUILD --min-count 3": "--min-count is a setting without a flag: --set min_count=VALUE",
     "train {tmp}/out --output {tmp}/m --negative-family none,noun": "none must stand alone",
     "train {tmp}/out --output {tmp}/m --set joint": "--set must be NAME=VALUE, was: joint",

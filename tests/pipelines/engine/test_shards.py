@@ -17,7 +17,7 @@ from negcap.pipelines.engine.errors import DamagedShardError, OtherConfigError
 from negcap.pipelines.engine.manifest import Identity, Manifest, describe, manifest_path, read_manifest, write_manifest
 from negcap.pipelines.engine.output import Output
 from negcap.pipelines.engine.shards import Shard, list_shards, sealed, shard_index, shard_path, write_shard
-from negcap.pipelines.engine.tables import WholeTable, has_table, hash_table, read_table, shards_of, verify
+from negcap.pipelines.engine.tables import WholeTable, has_table, hash_table, no_run, read_table, shards_of, verify
 from negcap.schemas.fields import column, int32, listed, schema, struct, text
 from tests.conftest import ROOT
 from tests.pipelines.engine.toy_stages import TEXTS, run_toys, write_captions
@@ -146,6 +146,10 @@ def test_a_good_run_has_no_problems_and_every_other_one_is_told(toys, tmp_path):
     assert (good.problems, good.tables, good.shards) == ((), 4, 10 + 10 + 10 + 1) and good.rows > 200
     with pytest.raises(FileNotFoundError, match="must be the folder of a run, .* makes one"):
         verify(tmp_path / "nowhere")
+    manifest_path(tmp_path / "stopped" / "captions").parent.mkdir(parents=True)
+    shutil.copy(manifest_path(toys / "captions"), manifest_path(tmp_path / "stopped" / "captions"))
+    with pytest.raises(FileNotFoundError, match="the build stopped .*: run the same build again"):
+        raise no_run(tmp_path / "stopped")
     unfinished = manifest_path(toys / "words")
     unfinished.write_text(json.dumps({**json.loads(unfinished.read_text()), "complete": False}))
     shutil.copy(shard_path(toys / "counts", 0), shard_path(toys / "counts", 1))

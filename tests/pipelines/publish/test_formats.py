@@ -87,7 +87,7 @@ def test_the_recipes_for_other_formats_run(toy: Toy, tmp_path: Path, monkeypatch
     choices = pd.read_csv("mcq.tsv", sep="\t")
     true = {caption for _, caption, _ in toy.texts()}
     assert all(row[row["answer"]] in true for _, row in choices.iterrows()) and set(choices["answer"]) == {"A", "B"}
-    assert len(pd.read_csv("open_clip.tsv", sep="\t")) == 5 * TESTS and Path("cc_neg.pt").stat().st_size > 1000
+    assert len(pd.read_csv("open_clip.tsv", sep="\t")) == 5 * TESTS
 
 
 @pytest.mark.parametrize("format", ["sugarcrepe", "sugarcrepe++", "aro", "negclip", "huggingface"])

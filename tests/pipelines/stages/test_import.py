@@ -190,6 +190,7 @@ def test_columns_of_any_name_and_records_whose_caption_is_false(tmp_path, capsys
     [
         ("a.json", "{", "must be a set of captions with negatives"),
         ("a.json", '[{"image": "1.jpg", "caption": "A dog."}]', "a column for the negative (negative_caption"),
+        ("a.json", "{}", "a record must have a caption and a negative"),
         ("a.csv", "foo,bar\n1,2\n", "must have a column for the caption (caption, true_caption"),
         ("a.txt", "A dog.", "by the end of its name (.json"),
         ("a.json", "[]", "must have captions with negatives, has none"),
