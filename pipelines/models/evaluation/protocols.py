@@ -27,9 +27,9 @@ from ...engine.manifest import read_manifest
 from ...engine.tables import hash_table, read_table
 from ..checkpoint import Arrays, cached_arrays
 from ..config import EvaluateConfig
-from ..data import ComponentLists, Corpus, SceneGraphs, encode_components, places_in_groups
+from ..data import ComponentLists, Corpus, SceneGraphs, encode_components
 from ..figures import bootstrap, percentile_interval, ratios_with_intervals
-from ..ranking import outranks
+from ..ranking import count_outranking, outranks
 from ..vocabulary import WordVocabulary
 from . import retrieval
 from .retrieval import EmbeddedSplit, Ranks
@@ -56,11 +56,12 @@ def choose_attacks(corpus: Corpus, captions: Tensor, config: EvaluateConfig) -> 
     image. The pairs have all negatives, and a figure of their own for those.
     """
 
-    # `corpus.known`: whether the model knows every word that a negative inserts.
+    known = corpus.known  # (M,) bool: whether the model knows every word that a negative inserts
+
     def first_of(operators: Sequence[str], limit: int, eligible: Tensor) -> Tensor:
+        """The first few negatives of each caption by some operators; eligible: (M,) bool, those to choose from."""
         return first_negatives(corpus, captions, corpus.made_by(operators) & eligible, limit)
 
-    known = corpus.known
     by_family = {f"vse-c:{name}": first_of(operators, config.per_family, known) for name, operators in FAMILIES.items()}
     attacks = {"vse-c:total": torch.cat([*by_family.values()]), **by_family}
     for name in PRESETS["univse"]:
@@ -104,11 +105,10 @@ def first_negatives(corpus: Corpus, captions: Tensor, wanted: Tensor, limit: int
     is_chosen = torch.zeros(corpus.texts.captions, dtype=torch.bool)
     is_chosen[captions] = True
     rows = (wanted & is_chosen[corpus.negative_caption]).nonzero()[:, 0]
-    # Two stable sorts: by draw and operator, then by caption, which leaves that order within each caption.
-    draw_then_operator = corpus.draw[rows].long() * (len(corpus.operators) + 1) + corpus.operator[rows]
-    rows = rows[draw_then_operator.argsort(stable=True)]
-    rows = rows[corpus.negative_caption[rows].argsort(stable=True)]
-    return rows[places_in_groups(corpus.negative_caption[rows]) < limit]
+    columns = {"caption": corpus.negative_caption, "draw": corpus.draw, "operator": corpus.operator}
+    table = pd.DataFrame({name: column[rows].numpy() for name, column in columns.items()}, index=rows.numpy())
+    first = table.sort_values(["caption", "draw", "operator"], kind="stable").groupby("caption").head(limit)
+    return torch.from_numpy(first.index.to_numpy(np.int64, copy=True))
 
 
 class ScoredNegatives(NamedTuple):
@@ -123,7 +123,13 @@ class ScoredNegatives(NamedTuple):
 
 
 def score_negatives(split: EmbeddedSplit, attacks: Attacks, best: Tensor) -> ScoredNegatives:
-    """Embed every negative of the attacks once. best: (I,) the score of each image's best caption."""
+    """The scores of all negatives of the attacks with their images; each is embedded once, in whatever attacks it is.
+
+    Args:
+        split: the images, and the model that embeds.
+        attacks: the negatives of each.
+        best: (I,) the score of each image's best caption, which the shared negatives of UniVSE's attacks may outrank.
+    """
     corpus = split.corpus
     images = split.images
     similarity = split.model.similarity
@@ -145,20 +151,20 @@ def score_negatives(split: EmbeddedSplit, attacks: Attacks, best: Tensor) -> Sco
         own[rows] = similarity.pairs(images[image_of_negative[places].to(images.device)], vectors).cpu()
         for name, counts in outranking.items():
             shared = vectors[is_shared[name][rows].to(vectors.device)]
-            counts += retrieval.count_outranking(images, best, shared, similarity)
+            counts += count_outranking(shared, images, best, similarity.by_text)
     return ScoredNegatives(own, outranking)
 
 
-def ranks_with_own_negatives(ranks: Ranks, own: Tensor, negatives: Tensor, owner: Tensor) -> Tensor:
+def ranks_with_own_negatives(ranks: Ranks, own_scores: Tensor, negatives: Tensor, owner: Tensor) -> Tensor:
     """The rank (I,), from 1, of each image's best caption when the image's own negatives join its candidates.
 
     Args:
         ranks: without these negatives.
-        own: (M,) score of every negative with the image of its caption.
+        own_scores: (M,) of every negative with the image of its caption.
         negatives: (P,) indices of those that join.
         owner: (P,) the image of each.
     """
-    is_above = outranks(own[negatives], ranks.best.cpu()[owner])
+    is_above = outranks(own_scores[negatives], ranks.best.cpu()[owner])
     added = torch.zeros(len(ranks.images), dtype=torch.long).index_add(0, owner, is_above.long())
     return ranks.images.cpu() + added
 
@@ -167,7 +173,7 @@ AT_ONCE = 1 << 14  # texts parsed at a time
 LAYOUT = 1  # version of the arrays in the cache
 
 
-def with_negatives(
+def graphs_with_negatives(
     run: Path, graphs: SceneGraphs, negatives: Tensor, corpus: Corpus, spacy_model: str | None = None
 ) -> SceneGraphs:
     """The components of a run's C captions followed by those of its M negatives; only some negatives have any.
@@ -317,18 +323,18 @@ def run_protocols(split: EmbeddedSplit, attacks: Attacks) -> Results:
         if not len(negatives):
             continue
         if protocol == "pairs":
-            metrics["pairwise"][kind], rows = _pairwise(split, negatives, scores.own)
+            metrics["pairwise"][kind], rows = _pair_metrics(split, negatives, scores.own)
             pairs.append(rows.assign(operator=kind))
         elif protocol == "plural":
-            metrics["plural"], rows = _plural_split(split, negatives, scores.own)
+            metrics["plural"], rows = _plural_metrics(split, negatives, scores.own)
             ranks.append(rows)
         else:
-            metrics[protocol][kind], rows = _attacked(split, plain, name, negatives, scores)
+            metrics[protocol][kind], rows = _attack_metrics(split, plain, name, negatives, scores)
             ranks.append(rows)
     return Results(metrics, pd.concat(ranks, ignore_index=True), pd.concat(pairs, ignore_index=True))
 
 
-def _attacked(
+def _attack_metrics(
     split: EmbeddedSplit, plain: Ranks, name: str, negatives: Tensor, scores: ScoredNegatives
 ) -> ProtocolResult:
     """The recalls of images when the negatives of an attack join the captions, and counts of these negatives.
@@ -382,7 +388,7 @@ def _recalls_with_intervals(ranks: Tensor, seed: int) -> Metrics:
     return {**retrieval.recall_metrics(ranks), "intervals": bounds}
 
 
-def _plural_split(split: EmbeddedSplit, numeral: Tensor, own: Tensor) -> ProtocolResult:
+def _plural_metrics(split: EmbeddedSplit, numeral: Tensor, own: Tensor) -> ProtocolResult:
     """VSE-C's Table 4: retrieval on the images with a caption that counts more than one thing, plain and attacked.
 
     A caption counts more than one if one of its numeral negatives replaces a number above one. Only those negatives
@@ -422,7 +428,7 @@ def _plural_split(split: EmbeddedSplit, numeral: Tensor, own: Tensor) -> Protoco
     return ProtocolResult(metrics, pd.concat([plain_rows, attacked_rows]))
 
 
-def _pairwise(split: EmbeddedSplit, negatives: Tensor, own: Tensor) -> ProtocolResult:
+def _pair_metrics(split: EmbeddedSplit, negatives: Tensor, own: Tensor) -> ProtocolResult:
     """How often, in %, a caption scores higher with its image than its negative does; a tie counts as a failure.
 
     With `known`, the same of the negatives whose words the model knows, if there are any; and the pairs, see `Results`.
@@ -439,15 +445,21 @@ def _pairwise(split: EmbeddedSplit, negatives: Tensor, own: Tensor) -> ProtocolR
     right = ~outranks(own[negatives], of_caption[split.corpus.negative_caption[negatives]])
     image = split.image_of_negative(negatives)
     known = split.corpus.known[negatives]
-    metrics: Metrics = _shares(split, right, image)
+    metrics: Metrics = _share_of_right_pairs(split, right, image)
     if known.any():
-        metrics["known"] = _shares(split, right[known], image[known])
+        metrics["known"] = _share_of_right_pairs(split, right[known], image[known])
     image_ids = [split.image_ids[n] for n in image.tolist()]
     return ProtocolResult(metrics, pd.DataFrame({"image": image_ids, "right": right.numpy(), "known": known.numpy()}))
 
 
-def _shares(split: EmbeddedSplit, right: Tensor, image: Tensor) -> Metrics:
-    """The share in % of pairs (P,) that are right, with its interval over their images (P,)."""
+def _share_of_right_pairs(split: EmbeddedSplit, right: Tensor, image: Tensor) -> Metrics:
+    """The share of pairs that are right, in %, with its interval over images.
+
+    Args:
+        split: of whose images the bootstrap draws.
+        right: (P,) bool, whether the caption of a pair is above its negative.
+        image: (P,) the image of each pair.
+    """
     images = len(split.images)
     counts = np.bincount(image.numpy(), right.numpy(), images)[:, None]
     sizes = np.bincount(image.numpy(), minlength=images)[:, None]

@@ -16,7 +16,6 @@ from torch import Tensor
 from ..data import Corpus, RunTexts, SceneGraphs
 from ..device import rows_to_device
 from ..ranking import BLOCK, blocks, outranks
-from ..ranking import count_outranking as count_outranking_candidates
 from ..similarities import COSINE, VectorSimilarity
 from ..vocabulary import EncodedTexts
 
@@ -83,16 +82,9 @@ def ranks_in_rows(scores: Tensor, true: Tensor) -> Tensor:
     return 1 + outranks(false, scores.gather(1, columns)).sum(1)
 
 
-def count_outranking(images: Tensor, best: Tensor, sentences: Tensor, similarity: VectorSimilarity = COSINE) -> Tensor:
-    """For each image (I, d), how many false sentences (n, d) outrank its best caption: (I,).
-
-    best: (I,) the score of each image's best caption.
-    """
-    return count_outranking_candidates(sentences, images, best, similarity.by_text)
-
-
 def recall_metrics(ranks: Tensor) -> dict[str, float]:
     """R@1, R@5 and R@10 in %, the median rank (rounded down) and the mean rank; ranks: (n,), from 1."""
+    # R@k: the share of queries whose true candidate is among the first k
     metrics = {f"R@{k}": 100.0 * (ranks <= k).double().mean().item() for k in TOP}
     ordered = ranks.sort().values
     # The median of an even number of ranks is the mean of the middle two; of an odd number both are the middle one.
@@ -166,7 +158,7 @@ class ImageTextModel(Protocol):
         """Features (B, …) of images to vectors (B, d)."""
 
     def sentences(self, texts: RunTexts, rows: Tensor) -> Tensor:
-        """RunTexts `rows` (B,) to vectors (B, d)."""
+        """Texts `rows` (B,), indices among all texts of a run, to vectors (B, d)."""
 
 
 def embed_images(embed: Callable[[Tensor], Tensor], features: Tensor, rows: Tensor, device: torch.device) -> Tensor:

@@ -33,9 +33,9 @@ from ..evaluation.protocols import (
     Attacks,
     choose_attacks,
     complete_captions,
+    graphs_with_negatives,
     plain_retrieval,
     run_protocols,
-    with_negatives,
 )
 from ..evaluation.retrieval import EmbeddedSplit, embed_images, embed_split, embed_texts, rank
 from ..features import ImageFeatures, read_features
@@ -137,7 +137,7 @@ def _read_scene_graphs(run: Path, corpus: Corpus, attacks: Attacks, config: Eval
     graphs = data.read_graphs(run, corpus.captions, corpus.vocabulary, corpus.device)
     negatives = torch.cat([*attacks.values()]).unique()
     # a negative's components are parsed from its text, not taken from the edit that made it
-    graphs = with_negatives(run, graphs, negatives, corpus, config.spacy_model)
+    graphs = graphs_with_negatives(run, graphs, negatives, corpus, config.spacy_model)
     if config.drop_components:
         every_text = torch.arange(len(graphs.pairs.offsets) - 1)
         graphs = graphs.thinned(every_text, config.drop_components, config.seed)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cache
 
 import torch
@@ -12,9 +12,11 @@ from ..checkpoint import JsonObject
 from ..data import RunTexts, component_ids
 from ..device import rows_to_device
 from ..evaluation import retrieval
-from ..evaluation.components import Score, Words, accuracy, read_questions
+from ..evaluation.components import AT_ONCE, Candidates, answer_accuracy, read_questions
 from ..evaluation.protocols import Attacks
 from ..evaluation.retrieval import EmbeddedSplit
+from ..ranking import count_outranking
+from ..similarities import COSINE
 from ..vocabulary import UNKNOWN_ID
 from .model import UniVSE, blend
 
@@ -35,6 +37,7 @@ def alpha_curve(model: UniVSE, split: EmbeddedSplit, attacks: Attacks) -> dict[s
         return torch.cat([parts.sentences, parts.components, parts.present[:, None].to(parts.sentences.dtype)], 1)
 
     def blended(joined: Tensor, alpha: float) -> Tensor:
+        """The caption vectors u_cap (B, d) of joined parts (B, 2 d + 1)."""
         return blend(joined[:, :size], joined[:, size : 2 * size], joined[:, -1] > 0, alpha)
 
     captions = retrieval.embed_sentences(joined_parts, texts, split.captions)
@@ -50,7 +53,8 @@ def alpha_curve(model: UniVSE, split: EmbeddedSplit, attacks: Attacks) -> dict[s
         outranking = {alpha: torch.zeros_like(plain[alpha].images) for alpha in ALPHAS}
         for _, vectors in retrieval.embed_in_batches(joined_parts, texts, texts.captions + rows):
             for alpha, ranks in plain.items():
-                outranking[alpha] += retrieval.count_outranking(images, ranks.best, blended(vectors, alpha))
+                negatives = blended(vectors, alpha)
+                outranking[alpha] += count_outranking(negatives, images, ranks.best, COSINE.by_text)
         for alpha, ranks in plain.items():
             attacked = retrieval.recall_metrics(ranks.images + outranking[alpha])
             curve[alpha][f"{name.removeprefix('univse:')} R@1"] = attacked["R@1"]
@@ -76,6 +80,7 @@ class _ComponentScorer:
             self.regions = torch.cat(regions)
 
     def _in_best_region(self, vectors: Tensor, images: Tensor) -> Tensor:
+        """The highest similarity (m,) of each vector (m, d) to a region of its image."""
         return torch.bmm(self.regions[images], vectors[:, :, None])[:, :, 0].amax(1)
 
     def attributed_nouns(self, words: Tensor, images: Tensor) -> Tensor:
@@ -108,21 +113,16 @@ def parsing_accuracy(model: UniVSE, split: EmbeddedSplit, graphs: Sequence[JsonO
     def known(name: str) -> bool:
         return component_ids(vocabulary, [name])[0] != UNKNOWN_ID
 
-    def of_names(score: Callable[[Tensor, Tensor], Tensor]) -> Score:
-        """A score of word ids as one of names."""
-
-        def scored(names: Sequence[Words], images: Tensor) -> Tensor:
-            device = split.images.device
-            # candidates of one call have the same kind, and so as many words
-            ids = torch.tensor([component_ids(vocabulary, words) for words in names], device=device)
-            return score(ids, images.to(device))
-
-        return scored
-
     questions = read_questions(graphs, split.owner.tolist(), known)
+    device = split.images.device
     accuracies = {}
     for name, score in scores.items():
         asked = questions.get(name.split()[0], [])  # "attribute alone" has the questions of "attribute"
         if asked:
-            accuracies[name] = accuracy(asked, of_names(score))
+            candidates = Candidates.of(asked)
+            # (m, k): the candidates are of one kind, and so have as many words
+            ids = torch.tensor([component_ids(vocabulary, words) for words in candidates.words], device=device)
+            parts = zip(ids.split(AT_ONCE), candidates.image.to(device).split(AT_ONCE), strict=True)
+            with torch.inference_mode():
+                accuracies[name] = answer_accuracy(asked, torch.cat([score(words, images) for words, images in parts]))
     return accuracies

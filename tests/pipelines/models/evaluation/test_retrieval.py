@@ -20,7 +20,7 @@ from negcap.pipelines.models import ranking
 from negcap.pipelines.models.data import QueryPhrase
 from negcap.pipelines.models.evaluation.components import (
     AttachmentQuestion,
-    accuracy,
+    answer_accuracy,
     average_precision,
     detected_queries,
     frequent_queries,
@@ -139,13 +139,13 @@ def test_accuracy_of_answers_and_of_chance() -> None:
     two = AttachmentQuestion(0, [("", "", "")] * 2, [(True, True), (False, False)])
     # chosen: the second (only its subject is right) and the first of the other two (both right)
     scores = torch.tensor([0.1, 0.9, 0.2, 0.3, 0.1, 0.0, 0.5, 0.4])
-    assert accuracy([six, two], lambda words, image: scores) == pytest.approx(
+    assert answer_accuracy([six, two], scores) == pytest.approx(
         {"questions": 2, "subject": 100, "subject, random": 100 * (2 / 6 + 1 / 2) / 2, "object": 50,
          "object, random": 50, "either": 75, "either, random": 100 * (2 / 6 + 3 / 2) / 4, "both": 50,
          "both, random": 100 * (1 / 6 + 1 / 2) / 2}
     )  # fmt: skip
     noun = AttachmentQuestion(0, [("", "")] * 4, [(False,), (True,), (False,), (False,)])
-    alone = accuracy([noun], lambda words, image: torch.tensor([0, 1, 0, 0.5]))
+    alone = answer_accuracy([noun], torch.tensor([0, 1, 0, 0.5]))
     assert alone == {"questions": 1, "noun": 100, "noun, random": 25}
 
 

@@ -24,7 +24,7 @@ from negcap.pipelines.models.data import (
     read_captions,
     read_graphs,
 )
-from negcap.pipelines.models.evaluation.protocols import with_negatives
+from negcap.pipelines.models.evaluation.protocols import graphs_with_negatives
 from negcap.pipelines.models.trainer.evaluate import measure, to_markdown
 from negcap.pipelines.models.trainer.train import read_training_data
 from negcap.pipelines.models.univse.model import Composition, UniVSE, WordEncoder
@@ -238,7 +238,7 @@ def test_negatives_are_parsed_and_cached(english: Path, tmp_path: Path) -> None:
     corpus = encode_run(run, read_captions(run), {"en": vocabulary})
     graphs = read_graphs(run, corpus.captions, vocabulary, CPU)
     rows, captions = torch.tensor([3, 10, 600]), corpus.texts.captions
-    parsed = with_negatives(run, graphs, rows, corpus)
+    parsed = graphs_with_negatives(run, graphs, rows, corpus)
     for lists, before in zip(parsed, graphs, strict=True):
         assert len(lists.offsets) == captions + len(corpus.operator) + 1
         assert torch.equal(lists.offsets[: captions + 1], before.offsets)
@@ -252,7 +252,7 @@ def test_negatives_are_parsed_and_cached(english: Path, tmp_path: Path) -> None:
     (kept,) = (run / "encoded").glob("components-*.safetensors")
     kept.write_bytes(b"broken")  # is read again
     with pytest.raises(ValueError, match="is damaged"):
-        with_negatives(run, graphs, rows, corpus)
+        graphs_with_negatives(run, graphs, rows, corpus)
 
 
 def test_evaluation(english: Path, univse: Path) -> None:
