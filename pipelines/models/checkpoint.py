@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import re
 import secrets
 import shutil
-import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from math import inf
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
@@ -327,9 +326,6 @@ class StoredTensors(NamedTuple):
     about: JsonObject
 
 
-Arrays = tuple[Tensors, JsonObject]  # what a function returns whose result is cached: StoredTensors, or a plain pair
-
-
 def sealed_tensors(tensors: Tensors, about: JsonObject) -> bytes:
     """The bytes of a safetensors file, with JSON in its metadata and a seal, as shards of tables have one: the sha256
     of the file with zeros in the place of the seal. (The metadata have one entry, since safetensors keeps no order.)
@@ -428,7 +424,7 @@ def epoch_seed(seed: int, epoch: int) -> int:
     return seed * SEED_STRIDE + epoch
 
 
-def read_history(path: Path, epochs: float = inf) -> list[JsonObject]:
+def read_history(path: Path, epochs: float = math.inf) -> list[JsonObject]:
     """The lines of metrics.jsonl for the first `epochs` epochs: weights may be older. Raises ValueError if damaged."""
     try:
         lines = path.read_text("utf-8").splitlines() if path.exists() and epochs else []
@@ -443,28 +439,43 @@ def write_history(path: Path, history: Sequence[JsonObject]) -> None:
 
 
 class ArrayWriter:
-    """Appends to arrays, each of which is a file of a folder, so that they may be larger than the memory."""
+    """Writes arrays, each of which is a file of a folder, part by part, so that they may be larger than the memory."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self.layout: dict[str, tuple[str, int]] = {}  # by name, the type of an array and its length
+        self.layout: dict[str, tuple[str, tuple[int, ...]]] = {}  # by name, the type of an array and its shape
 
     def append(self, **arrays: np.ndarray) -> None:
-        """Append arrays (n,) to those of these names, which have their type."""
+        """Append arrays (n, …) to those of these names, which have their type and the same shape but for n."""
         for name, values in arrays.items():
-            kind, length = self.layout.get(name, (values.dtype.str, 0))
+            kind, (length, *row_shape) = self.layout.get(name, (values.dtype.str, (0, *values.shape[1:])))
             if kind != values.dtype.str:
                 raise TypeError(f"{name} must be {kind}, was: {values.dtype.str}")
             # opened for each part, so that no more files are open than are written to
             with (self._folder / name).open("ab") as file:
                 file.write(np.ascontiguousarray(values).data)
-            self.layout[name] = kind, length + len(values)
+            self.layout[name] = kind, (length + len(values), *row_shape)
+
+    def place(self, name: str, positions: Sequence[int], values: np.ndarray, length: int) -> None:
+        """Write values (n, …) at n positions of an array (length, …) whose rows are zeros until they are written.
+
+        Each row is written to the file, and not through a map of it, where a full disk would be no error but a crash.
+        """
+        path = self._folder / name
+        path.touch()
+        row_size = values.itemsize * math.prod(values.shape[1:])
+        with path.open("r+b") as file:
+            file.truncate(length * row_size)
+            for position, row in zip(positions, np.ascontiguousarray(values), strict=True):
+                file.seek(position * row_size)
+                file.write(row.data)
+        self.layout[name] = values.dtype.str, (length, *values.shape[1:])
 
 
 def mapped_arrays(
     run: Path, prefix: str, identity: object, write: Callable[[ArrayWriter], JsonObject | None]
 ) -> StoredTensors:
-    """Arrays in a folder of the run's cache, mapped into memory: what is not read stays on the disk. Not to be changed.
+    """Arrays in a folder of the run's cache, mapped into memory: what is not read stays on the disk. Changes stay in memory.
 
     Args:
         run: the folder of a run.
@@ -478,7 +489,7 @@ def mapped_arrays(
     Raises:
         ValueError: a file is damaged.
     """
-    folder = cache_file(run, prefix, identity, "arrays")
+    folder = cache_folder(run, prefix, identity)
     if not folder.exists():
         _write_arrays(folder, write)
     _note_use(folder)
@@ -505,78 +516,40 @@ def _write_arrays(folder: Path, write: Callable[[ArrayWriter], JsonObject | None
         shutil.rmtree(unfinished, ignore_errors=True)
 
 
-def _mapped(path: Path, kind: str, length: int) -> Tensor:
-    """A file of numbers as a tensor (length,) that reads the file. Raises ValueError for a file of another size."""
+def _mapped(path: Path, kind: str, shape: Sequence[int]) -> Tensor:
+    """A file of numbers as a tensor that reads the file. Raises ValueError for a file of another size."""
     dtype = np.dtype(kind)
-    if path.stat().st_size != length * dtype.itemsize:
-        raise ValueError(f"{path.name} must have {length} numbers of {dtype.itemsize} bytes")
-    # an empty file cannot be mapped
-    values = np.memmap(path, dtype, "r") if length else np.empty(0, dtype)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that the tensor must not be written to
-        return torch.from_numpy(values)
+    if path.stat().st_size != math.prod(shape) * dtype.itemsize:
+        raise ValueError(f"{path.name} must have {math.prod(shape)} numbers of {dtype.itemsize} bytes")
+    # copy on write, as torch takes only arrays that may be written to; an empty file cannot be mapped
+    values = np.memmap(path, dtype, "c", shape=tuple(shape)) if math.prod(shape) else np.empty(shape, dtype)
+    return torch.from_numpy(values)
 
 
-def cache_file(run: Path, prefix: str, identity: object, suffix: str) -> Path:
-    """A file in the run's cache; the arguments are those of `cached_arrays`. suffix: of its name."""
+def cache_folder(run: Path, prefix: str, identity: object) -> Path:
+    """The folder in the run's cache that `mapped_arrays` writes and reads; the arguments are the same."""
     # 16 hex digits are 64 bits: no two entries of a run share a name by chance
     key = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]
-    return scratch_folder(run, "encoded") / f"{prefix}{key}.{suffix}"
+    return scratch_folder(run, "encoded") / f"{prefix}{key}.arrays"
 
 
 def _note_use(entry: Path) -> None:
-    """Mark an entry of the cache as used now, and delete those of its kind that were used longest ago; KEPT_ENTRIES
-    stay.
+    """Mark a folder of the cache as used now, and delete those of its kind that were used longest ago; KEPT_ENTRIES
+    stay. The kind is what stands before the last hyphen of the name: features-4f0c.arrays, texts-90ab.arrays.
 
-    An entry is what has one name without its suffixes, such as features-4f0c.safetensors and features-4f0c.npy. What
-    another process has mapped into memory it can read on. What is being written has a temporary name, and stays. Of a
-    run that cannot be written to, nothing is noted or deleted.
+    What another process has mapped into memory it can read on. What is being written has a temporary name, and stays.
+    Of a run that cannot be written to, nothing is noted or deleted.
     """
     kind = entry.name.rpartition("-")[0]
-    files_of_entries: dict[str, list[Path]] = {}
     with suppress(OSError):  # another process deletes, too
         os.utime(entry)
-        for path in entry.parent.glob(f"{kind}-*"):
-            name = path.name.partition(".")[0]
-            if name.rpartition("-")[0] == kind and path.suffix != TEMPORARY:
-                files_of_entries.setdefault(name, []).append(path)
-        last_use = {name: max(path.stat().st_mtime_ns for path in paths) for name, paths in files_of_entries.items()}
-        longest_ago_first = sorted(last_use, key=lambda name: last_use[name])
-        for name in longest_ago_first[:-KEPT_ENTRIES]:
-            # in reverse order .safetensors, which says that an entry is there, is before .npy
-            for path in sorted(files_of_entries[name], reverse=True):
-                _delete_from_cache(path)
-
-
-def _delete_from_cache(path: Path) -> None:
-    """Delete a file or folder of the cache; a folder first gets a temporary name, as half an entry must have none."""
-    if not path.is_dir():
-        path.unlink()
-        return
-    unfinished = path.with_name(f"{path.name}.{secrets.token_hex(4)}{TEMPORARY}")
-    path.rename(unfinished)
-    shutil.rmtree(unfinished, ignore_errors=True)
-
-
-def cached_arrays(run: Path, prefix: str, identity: object, make: Callable[[], Arrays]) -> StoredTensors:
-    """Read the tensors and the JSON of a safetensors file in the run's cache; if it does not exist, write it first.
-
-    Args:
-        run: the folder of a run.
-        prefix: of the file's name, which a hash of `identity` completes.
-        identity: JSON-compatible data from which the content follows.
-        make: computes the tensors and the JSON.
-
-    Raises:
-        ValueError: the file is damaged.
-    """
-    path = cache_file(run, prefix, identity, "safetensors")
-    if not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        tensors, about = make()
-        write_atomically(path, sealed_tensors(tensors, about))
-    _note_use(path)
-    try:
-        return read_sealed_tensors(path)
-    except ValueError as error:
-        raise ValueError(f"{error}; delete it, and it is computed again") from None
+        entries = [
+            path
+            for path in entry.parent.glob(f"{kind}-*")
+            if path.name.rpartition("-")[0] == kind and path.suffix != TEMPORARY
+        ]
+        for path in sorted(entries, key=lambda path: path.stat().st_mtime_ns)[:-KEPT_ENTRIES]:
+            # under a temporary name first, as half an entry must have none that is read
+            unfinished = path.with_name(f"{path.name}.{secrets.token_hex(4)}{TEMPORARY}")
+            path.rename(unfinished)
+            shutil.rmtree(unfinished, ignore_errors=True)

@@ -37,6 +37,7 @@ class Hinges(NamedTuple):
 
 
 def _hinges(scores: Tensor, margin: float, same_image: Tensor | None) -> Hinges:
+    """The hinges [α + s(false) - s(true)]₊ of all false captions and images; the arguments are those of the losses."""
     true = scores.diagonal()
     is_false = ~torch.eye(len(scores), dtype=torch.bool, device=scores.device)
     if same_image is not None:
@@ -171,12 +172,15 @@ def next_thresholds(thresholds: Tensor, true: Tensor, false: Tensor, owner: Tens
 
 
 class ContrastiveHead(nn.Module):
-    """A model with what contrastive losses learn beside encoders: `log_scale`, log(1/τ), and what `learn` adds."""
+    """A model with what contrastive losses learn beside encoders: `log_scale`, log(1/τ), a bias and thresholds."""
 
     log_scale: Tensor
 
-    def learn(self, kind: str, families: int) -> None:
-        """Add `bias`, SigLIP's, and `thresholds`, CE-CLIP's for each family of negatives, 0 before the first batch."""
+    def add_loss_parameters(self, kind: str, families: int) -> None:
+        """Add `bias`, which SigLIP learns, and `thresholds`, which CE-CLIP moves, as parameters of this model.
+
+        kind: of the loss, such as siglip. families: of negatives, each of which has a threshold, 0 at first.
+        """
         siglip = kind == "siglip"
         self.bias = nn.Parameter(torch.tensor(SIGLIP_BIAS if siglip else 0.0), requires_grad=siglip)
         # a parameter without gradient, so that it is saved, loaded and averaged as the weights are

@@ -25,7 +25,7 @@ from torch import Tensor
 from ....augment.operators import OPERATORS, PRESETS, UNIFORM
 from ...engine.manifest import read_manifest
 from ...engine.tables import hash_table, read_table
-from ..checkpoint import Arrays, cached_arrays
+from ..checkpoint import ArrayWriter, mapped_arrays
 from ..config import EvaluateConfig
 from ..data import ComponentLists, Corpus, SceneGraphs, encode_components
 from ..figures import bootstrap, percentile_interval, ratios_with_intervals
@@ -170,7 +170,7 @@ def ranks_with_own_negatives(ranks: Ranks, own_scores: Tensor, negatives: Tensor
 
 
 AT_ONCE = 1 << 14  # texts parsed at a time
-LAYOUT = 1  # version of the arrays in the cache
+LAYOUT = 2  # version of the arrays in the cache
 
 
 def graphs_with_negatives(
@@ -198,19 +198,16 @@ def graphs_with_negatives(
     rows_sha256 = hashlib.sha256(rows.tobytes()).hexdigest()
     identity = [LAYOUT, corpus.vocabulary.sha256, *tables, settings, rows_sha256]
 
-    def parsed() -> Arrays:
-        """Parse the negatives anew: the arrays of their graphs, named `kind.part`, such as `objects.words`."""
+    def write(out: ArrayWriter) -> None:
+        """Parse the negatives, and write the arrays of their graphs, named `kind.part`, such as `objects.words`."""
         # One array of all texts, as `rows` are numbers in the whole table, not in a shard.
         texts = pa.chunked_array([table["text"].combine_chunks() for table in read_table(run, "negatives", ["text"])])
         parsed_graphs = parse_graphs(texts.take(pa.array(rows)).combine_chunks(), corpus.vocabulary, settings)
-        arrays = {
-            f"{kind}.{part}": tensor
-            for kind, components in parsed_graphs._asdict().items()
-            for part, tensor in components._asdict().items()
-        }
-        return arrays, {}
+        for kind, components in parsed_graphs._asdict().items():
+            for part, tensor in components._asdict().items():
+                out.append(**{f"{kind}.{part}": tensor.numpy()})
 
-    cached, _ = cached_arrays(run, "components-", identity, parsed)
+    cached = mapped_arrays(run, "components-", identity, write).tensors
     joined = []
     for kind, of_captions in graphs._asdict().items():
         # `cached` has the P chosen negatives in a row; of all M negatives, the others have no components.

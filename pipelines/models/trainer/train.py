@@ -192,11 +192,13 @@ def _train(config: TrainConfig, overwrite: bool, say: Say) -> Path:
         say(lost)
 
     def step(sampled_batch: SampledBatch, epoch: int) -> TrainingStep:
+        """The loss of a batch: the sum of the terms of the model's objective."""
         batch = sampled_batch.batch
         terms = objective.losses(model, batch, sampled_batch.sampled, config, epoch)
         return TrainingStep(torch.stack(list(terms.values())).sum(), terms, len(batch.captions))
 
     def report(history: Sequence[Line]) -> None:
+        """Draw the curves up to the last epoch, and say what it brought."""
         draw_curves(history, config.output / "curves.png", config.model)
         say(describe_epoch(config, history))
 
@@ -215,7 +217,7 @@ def _train(config: TrainConfig, overwrite: bool, say: Say) -> Path:
         report=report,
         folder=config.output,
         say=say,
-        about=_about(config, data),
+        about=_describe_data(config, data),
         length=-(-len(data.train) // config.batch_size),  # rounded up: the last batch may be smaller
     )
     return config.output
@@ -235,7 +237,7 @@ def _build_model(config: TrainConfig, data: TrainingData) -> EmbeddingModel:
     return OBJECTIVES[config.model].build(config, data.features.values.shape[-1], *first, *further)
 
 
-def _about(config: TrainConfig, data: TrainingData) -> str:
+def _describe_data(config: TrainConfig, data: TrainingData) -> str:
     """The line of progress before the first epoch: the sizes of the data."""
     about = f"{config.model}: {len(data.train):,} captions to train on, {len(data.validation):,} to validate, "
     about += f"{len(data.vocabulary):,} words"
@@ -302,6 +304,7 @@ def epoch_batches(data: TrainingData, config: TrainConfig, epoch: int) -> Iterat
     batches = shuffled_batches(chosen, config.batch_size, generator)
 
     def load_features(captions: Tensor) -> Tensor:
+        """The features (B, …) of the images of captions (B,), on the device."""
         return rows_to_device(data.features.values, image[captions], data.device)
 
     for loaded in load_ahead(batches, load_features):

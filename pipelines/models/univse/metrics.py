@@ -111,6 +111,7 @@ def parsing_accuracy(model: UniVSE, split: EmbeddedSplit, graphs: Sequence[JsonO
 
     @cache
     def known(name: str) -> bool:
+        """Whether the model has a word for the name of a component."""
         return component_ids(vocabulary, [name])[0] != UNKNOWN_ID
 
     questions = read_questions(graphs, split.owner.tolist(), known)

@@ -99,7 +99,7 @@ def test_a_model_is_trained_from_s3(bucket, tmp_path):
         assert main(["train", str(run), "--output", str(tmp_path / str(number)), *options]) == 0
         trained.append((tmp_path / str(number) / "last.safetensors").read_bytes())
     assert trained[0] == trained[1]
-    assert list(Path(os.environ["XDG_CACHE_HOME"]).glob("negcap/*/encoded/*.npy"))
+    assert list(Path(os.environ["XDG_CACHE_HOME"]).glob("negcap/*/encoded/features-*"))
 
 
 @pytest.mark.parametrize(

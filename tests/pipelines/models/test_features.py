@@ -25,21 +25,23 @@ def test_bad_features(tmp_path: Path) -> None:
 
 def test_features_are_stored_once_and_mapped(tmp_path: Path) -> None:
     values = np.arange(24, dtype=np.float16).reshape(3, 4, 2)
-    write_features(tmp_path, ["b", "x", "a"], values, "net")
+    write_features(tmp_path, ["b", "x"], values[:2], "net")
+    write_features(tmp_path, ["a"], values[2:], "net", index=1)
     first = read_features(tmp_path, ["a", "c", "b"])
-    (array,) = (tmp_path / "encoded").glob("*.npy")
-    written = array.stat().st_mtime_ns
-    assert (np.load(array) == np.stack([values[2], np.zeros((4, 2)), values[0]])).all()
+    (folder,) = (tmp_path / "encoded").glob("features-*")
+    written = (folder / "values").stat().st_mtime_ns
+    assert torch.equal(first.values, torch.from_numpy(np.stack([values[2], np.zeros((4, 2)), values[0]])).half())
     maps = Path("/proc/self/maps")
-    assert not maps.exists() or str(array) in maps.read_text()
+    assert not maps.exists() or str(folder / "values") in maps.read_text()
     assert (first.backbone, first.available.tolist()) == ("net", [True, False, True])
-    write_features(tmp_path, ["a"], values[:1], "other net")
-    assert read_features(tmp_path, ["a", "c", "b"]).backbone == "other net"
-    write_features(tmp_path, ["b", "x", "a"], values, "net")
+    write_features(tmp_path, ["a"], values[:1], "other net", index=1)
+    with pytest.raises(ValueError, match="must have the backbone and shape of the shards before it"):
+        read_features(tmp_path, ["a", "c", "b"])
+    write_features(tmp_path, ["a"], values[2:], "net", index=1)
     assert torch.equal(read_features(tmp_path, ["a", "c", "b"]).values, first.values)
-    assert len([*(tmp_path / "encoded").glob("*.npy")]) == 2 and array.stat().st_mtime_ns == written
-    array.write_bytes(array.read_bytes()[:100])
-    with pytest.raises(ValueError, match=f"{array.name} is damaged"):
+    assert len([*(tmp_path / "encoded").iterdir()]) == 1 and (folder / "values").stat().st_mtime_ns == written
+    (folder / "values").write_bytes((folder / "values").read_bytes()[:30])
+    with pytest.raises(ValueError, match=f"{folder.name} is damaged"):
         read_features(tmp_path, ["a", "c", "b"])
 
 

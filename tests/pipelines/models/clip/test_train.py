@@ -14,7 +14,7 @@ import torch
 from negcap.pipelines.cli import main
 from negcap.pipelines.models.clip.towers import towers
 from negcap.pipelines.models.clip.train import (
-    Pairs,
+    CaptionedPictures,
     batches_of_one_caption_per_image,
     frequent_words,
     sample_counterparts,
@@ -62,14 +62,14 @@ def test_losses_are_as_before(run: Path, tmp_path: Path, request: pytest.Fixture
 
 def test_what_is_trained_on(run: Path, tmp_path: Path) -> None:
     settings = config(run, tmp_path)
-    pairs = Pairs(settings, ["train"])
+    pairs = CaptionedPictures(settings, ["train"])
 
     def epoch(seed: int) -> torch.Tensor:
         return torch.cat(list(batches_of_one_caption_per_image(pairs, 16, torch.Generator().manual_seed(seed))))
 
     assert sorted(pairs.image[epoch(0)].tolist()) == list(range(len(pairs.files)))
     assert epoch(0).tolist() == epoch(0).tolist() != epoch(1).tolist()
-    refined = Pairs(config(run, tmp_path / "m", refined=True), ["train"])
+    refined = CaptionedPictures(config(run, tmp_path / "m", refined=True), ["train"])
     assert 0 < len(refined.negatives) < len(pairs.negatives) and set(refined.negatives) < set(pairs.negatives)
     clip = towers(settings, frequent_words(pairs.texts))
     known = pairs.known_to(clip)
@@ -78,7 +78,7 @@ def test_what_is_trained_on(run: Path, tmp_path: Path) -> None:
         for false, owner in zip(pairs.negatives, pairs.owner.tolist(), strict=True)
     ]
     assert known.tolist() == [words <= set(frequent_words(pairs.texts)) for words in inserted] and not known.all()
-    assert pairs.inserting(known)["noun"] == (len(known), int((~known).sum()))
+    assert pairs.count_unknown(known)["noun"] == (len(known), int((~known).sum()))
     sampler = sampler_of(pairs, known, settings)
     sampled = sampler.sample(torch.arange(len(pairs.texts)), torch.Generator().manual_seed(0))
     assert known[sampled.rows].all() and torch.equal(pairs.owner[sampled.rows], sampled.owner)

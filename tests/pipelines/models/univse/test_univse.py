@@ -249,8 +249,8 @@ def test_negatives_are_parsed_and_cached(english: Path, tmp_path: Path) -> None:
         assert names and all(name in texts[row] for name in names)
     others = captions + torch.tensor([4, 11])  # negatives that were not requested
     assert len(parsed.objects.known_components(others).rows) == 0
-    (kept,) = (run / "encoded").glob("components-*.safetensors")
-    kept.write_bytes(b"broken")  # is read again
+    (kept,) = (run / "encoded").glob("components-*")
+    (kept / "objects.words").write_bytes(b"broken")  # is read again
     with pytest.raises(ValueError, match="is damaged"):
         graphs_with_negatives(run, graphs, rows, corpus)
 
