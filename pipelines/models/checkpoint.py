@@ -475,7 +475,9 @@ class ArrayWriter:
 def mapped_arrays(
     run: Path, prefix: str, identity: object, write: Callable[[ArrayWriter], JsonObject | None]
 ) -> StoredTensors:
-    """Arrays in a folder of the run's cache, mapped into memory: what is not read stays on the disk. Changes stay in memory.
+    """Arrays in a folder of the run's cache, mapped into memory: what is not read stays on the disk.
+
+    What is changed in them is changed in memory alone.
 
     Args:
         run: the folder of a run.
