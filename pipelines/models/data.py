@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NamedTuple, Self
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import torch
@@ -266,11 +267,8 @@ def places_in_groups(groups: Tensor) -> Tensor:
     Returns:
         (n,); of the groups 7 3 7 7 3 it is 0 0 1 2 1.
     """
-    ordered, order = groups.sort(stable=True)
-    first_of_group = torch.searchsorted(ordered, ordered)
-    place = torch.empty_like(order)
-    place[order] = torch.arange(len(groups)) - first_of_group
-    return place
+    numbers = pd.Series(groups.numpy())
+    return torch.from_numpy(numbers.groupby(numbers).cumcount().to_numpy(np.int64, copy=True))
 
 
 class RaggedRows(NamedTuple):
@@ -529,17 +527,8 @@ class Corpus:
 
     def made_by(self, operators: Sequence[str]) -> Tensor:
         """(M,) bool: True for negatives made by one of these operators."""
-        return _are(operators, self.operator, self.operators)
-
-    def of_families(self, families: Sequence[str]) -> Tensor:
-        """(M,) bool: True for negatives of one of these families."""
-        return _are(families, self.family, self.families)
-
-
-def _are(wanted: Sequence[str], codes: Tensor, names: Sequence[str]) -> Tensor:
-    """(M,) bool: whether the names of codes (M,), indices into `names`, are wanted."""
-    wanted_codes = [code for code, name in enumerate(names) if name in wanted]
-    return torch.isin(codes, torch.tensor(wanted_codes, dtype=codes.dtype))
+        numbers = [number for number, name in enumerate(self.operators) if name in operators]
+        return torch.isin(self.operator, torch.tensor(numbers, dtype=self.operator.dtype))
 
 
 def encode_run(
@@ -633,9 +622,9 @@ def _write_texts(
     # offsets go on where those of the captions end
     end = int(encoded_captions.offsets[-1])
     ids = pa.array(captions.ids, pa.string())
-    codes: dict[str, dict[str, int]] = {"operator": {}, "family": {}}
-    inserting: dict[str, list[int]] = {}
-    for shard in _shards(run, selection):
+    codes: dict[str, dict[str, int]] = {"operator": {}, "family": {}}  # the number of each name, as they come
+    inserting: dict[str, list[int]] = {}  # by operator: its negatives, and those of them with an unknown word
+    for shard in _selected_shards(run, selection):
         number = _numbers_of_captions(run, shard, ids)
         owner = np.repeat(np.arange(len(shard.captions)), np.diff(shard.starts))  # (negatives,) by caption of the shard
         texts = shard.captions["text"].combine_chunks()
@@ -647,18 +636,29 @@ def _write_texts(
             own_captions = texts.slice(first, owner_of_rows[-1] - first + 1)
             negatives = rows["negative"].combine_chunks()
             encoded, unknown = words[LANGUAGE].encode_negatives(negatives, own_captions, owner_of_rows - first)
-            for operator, inserts_unknown in zip(rows["operator"].to_pylist(), unknown.tolist(), strict=True):
-                counts = inserting.setdefault(operator, [0, 0])  # negatives, unknown: as in UnknownWordCounts
-                counts[0] += 1
-                counts[1] += inserts_unknown
-            # counted above, left out here: the reader is told how many were lost
+            _count_unknown(inserting, rows["operator"].to_pylist(), unknown)
+            # counted, but left out here: the reader is told how many were lost
             kept = ~unknown if selection is not None and selection.to_train else np.ones(len(rows), np.bool_)
             sizes = np.diff(encoded.offsets)
-            columns = {**_columns(rows, codes), "negative_caption": number[owner_of_rows], "known": ~unknown}
+            columns = {**_columns_to_keep(rows, codes), "negative_caption": number[owner_of_rows], "known": ~unknown}
             out.append(tokens=encoded.tokens[np.repeat(kept, sizes)], offsets=end + np.cumsum(sizes[kept]))
             out.append(**{name: columns[name][kept].astype(kind) for name, kind in OF_NEGATIVES.items()})
             end += int(sizes[kept].sum())
     return {"operators": [*codes["operator"]], "families": [*codes["family"]], "inserting": inserting}
+
+
+def _count_unknown(inserting: dict[str, list[int]], operators: Sequence[str], unknown: np.ndarray) -> None:
+    """Count negatives by operator, and those with an unknown word, in `inserting`, see `_write_texts`.
+
+    Args:
+        inserting: the counts so far, which are raised.
+        operators: (n,) of these negatives.
+        unknown: (n,) bool, whether each inserts a word that the model does not know.
+    """
+    for operator, inserts_unknown in zip(operators, unknown.tolist(), strict=True):
+        counts = inserting.setdefault(operator, [0, 0])
+        counts[0] += 1
+        counts[1] += inserts_unknown
 
 
 def _numbers_of_captions(run: Path, shard: CaptionsWithNegatives, ids: pa.Array) -> np.ndarray:
@@ -673,7 +673,7 @@ def _numbers_of_captions(run: Path, shard: CaptionsWithNegatives, ids: pa.Array)
     return pc.fill_null(numbers, 0).to_numpy()
 
 
-def _shards(run: Path, selection: Selection | None) -> Iterator[CaptionsWithNegatives]:
+def _selected_shards(run: Path, selection: Selection | None) -> Iterator[CaptionsWithNegatives]:
     """The captions and negatives of each shard that are selected."""
     if selection is None:
         return iter(())
@@ -706,9 +706,12 @@ def _encode_captions(captions: Captions, words: Vocabularies) -> EncodedTexts:
     return EncodedTexts(tokens[rows.numpy()], starts_of(sizes[place]).numpy())
 
 
-def _columns(rows: pa.Table, codes: dict[str, dict[str, int]]) -> dict[str, np.ndarray]:
-    """The columns of some negatives that are kept as they are, and codes of operators and families: `codes` numbers
-    them, and gets those that it lacks.
+def _columns_to_keep(rows: pa.Table, codes: dict[str, dict[str, int]]) -> dict[str, np.ndarray]:
+    """What is kept of some negatives, by name, see OF_NEGATIVES.
+
+    Args:
+        rows: the negatives.
+        codes: numbers of the names of operators and of families; new names are added to it.
     """
     columns = {name: rows[name].to_numpy() for name in ("draw", "row")}
     columns["concreteness"] = concreteness(rows).numpy()

@@ -99,7 +99,6 @@ def test_a_run_is_encoded_in_its_order(world: Path) -> None:
     for name, flags in (("replaced", corpus.was_plural), ("replacement", corpus.is_plural)):
         assert flags.tolist() == [word in ("two", "three") for word in column[name]] and flags.any()
     assert corpus.concreteness.tolist() == pytest.approx([value or 0.0 for value in column["concreteness"]])
-    assert corpus.of_families(["relation"]).tolist() == [family == "relation" for family in column["family"]]
     assert corpus.made_by(["noun", "shuffle"]).tolist() == [operator == "noun" for operator in column["operator"]]
 
 

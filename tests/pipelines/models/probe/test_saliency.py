@@ -14,7 +14,7 @@ from negcap.pipelines.models.probe.saliency import (
     draw_saliency,
     edited_words,
     gradients,
-    salient,
+    saliency_table,
     summarize,
 )
 from negcap.pipelines.models.similarities import SIMILARITIES
@@ -66,7 +66,7 @@ def test_the_share_on_edits_is_compared_with_chance_and_drawn(tmp_path: Path) ->
         edited = [n < edits for n in range(len(shares))]
         return SalientNegative(operator, image, ["w"] * len(shares), [*shares], edited, 0.5, torch.rand(4))
 
-    negatives = salient(
+    negatives = saliency_table(
         [
             negative("noun", 0, 0.7, 0.2, 0.1, edits=1),
             negative("noun", 1, 0.5, 0.25, 0.15, 0.1, edits=2),
@@ -81,5 +81,5 @@ def test_the_share_on_edits_is_compared_with_chance_and_drawn(tmp_path: Path) ->
     assert noun["share interval"] == pytest.approx([70, 75])
     draw_saliency(negatives, {}, tmp_path / "saliency.png")
     assert (tmp_path / "saliency.png").read_bytes().startswith(b"\x89PNG")
-    many = salient([negative("noun", image, *[0.1] * 10, edits=1) for image in (0, 0, 1, 2, 3)])
+    many = saliency_table([negative("noun", image, *[0.1] * 10, edits=1) for image in (0, 0, 1, 2, 3)])
     assert choose_shown(many, {})["image"].tolist() == [0, 1]
