@@ -11,16 +11,18 @@ import secrets
 import shutil
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import torch
+from pydantic import TypeAdapter, ValidationError
 from torch import Tensor, nn
 
 from ..engine.lock import holds_nothing
-from ..engine.manifest import describe, hash_value
+from ..engine.manifest import Identity, describe, hash_value
 from ..engine.storage import (
     TEMPORARY,
     UNSEALED,
@@ -46,6 +48,7 @@ LAYOUT = "layout.json"  # of mapped arrays
 KEPT_ENTRIES = 8
 JsonObject = dict[str, Any]  # an object of a JSON file, whose entries are checked where they are used
 JsonMapping = Mapping[str, Any]  # the same, which is only read
+Content = TypeVar("Content")
 Tensors = dict[str, Tensor]
 Models = Mapping[str, nn.Module]
 Optimizers = Mapping[str, torch.optim.Optimizer]
@@ -55,6 +58,16 @@ ABOUT = "negcap"  # the entry of a safetensors file's metadata
 SEALED = re.compile(rb'\\"seal\\": \\"([0-9a-f]{64})\\"')
 NO_OPTIMIZERS: Optimizers = MappingProxyType({})
 NO_ENTRIES: Mapping[str, type] = MappingProxyType({})
+
+
+@dataclass(frozen=True)
+class TrainingIdentity:
+    """What distinguishes a training, as config.json has it: see `prepare_folder`."""
+
+    config: JsonObject
+    inputs: dict[str, str]
+    features: int
+    backbone: str
 
 
 class TrainingFolderConfig(Protocol):
@@ -100,7 +113,7 @@ def prepare_folder(
     folder = config.output
     inputs = {name: hash_table(config.run, name) for name in tables if has_table(config.run, name)}
     described = {name: describe(value) for name, value in vars(config).items() if name not in free}
-    identity = {"config": described, "inputs": inputs, "features": size, "backbone": net}
+    identity = TrainingIdentity(described, inputs, size, net)
     if (folder / CONFIG).exists() or (folder / f"{LAST}.safetensors").exists():
         if _holds_training(folder, identity, words, overwrite, say):
             return
@@ -111,11 +124,11 @@ def prepare_folder(
     folder.mkdir(parents=True, exist_ok=True)
     for file, vocabulary in zip(_vocabulary_files(folder, [*words]), words.values(), strict=True):
         write_json(file, list(vocabulary.words))
-    write_json(folder / CONFIG, identity)
+    write_json(folder / CONFIG, asdict(identity))
 
 
 def _holds_training(
-    folder: Path, identity: JsonObject, words: Vocabularies, overwrite: bool, say: Callable[[str], None]
+    folder: Path, identity: TrainingIdentity, words: Vocabularies, overwrite: bool, say: Callable[[str], None]
 ) -> bool:
     """Whether the folder of a model holds the training with this identity; False: it is to be replaced.
 
@@ -124,8 +137,7 @@ def _holds_training(
     difference = ""
     damage = ""
     try:
-        # by way of JSON, as the identity in the file has lists where this one has tuples
-        difference = _first_difference(_read_object(folder / CONFIG), json.loads(json.dumps(identity)))
+        difference = _first_difference(_read_json(folder / CONFIG, TrainingIdentity), identity)
         if not difference:
             _check_training(folder, words)
             return True
@@ -151,17 +163,15 @@ def _delete_training(folder: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def _first_difference(old: JsonObject, new: JsonObject) -> str:
-    """The first difference of two identities of trainings, as `margin was 0.2, is now 0.3`; empty if there is none."""
-    for name in sorted({*old["config"], *new["config"]}):
-        before = old["config"].get(name)
-        now = new["config"].get(name)
-        if before != now:
-            return f"{name} was {before}, is now {now}"
-    for table in sorted({*old["inputs"], *new["inputs"]}):
-        if old["inputs"].get(table) != new["inputs"].get(table):
-            return f"its input table {table} has changed"
-    return "" if old == new else "its features differ"
+def _first_difference(old: TrainingIdentity, new: TrainingIdentity) -> str:
+    """The first difference of two trainings, as `margin was 0.2, is now 0.3`; empty if there is none."""
+
+    def as_of_stage(training: TrainingIdentity) -> Identity:
+        """The training as if it were a stage, whose differences the engine tells."""
+        features = {"size of features": str(training.features), "backbone": training.backbone}
+        return Identity("train", training.config, features, tables=(), code="", inputs=training.inputs)
+
+    return as_of_stage(old).difference(as_of_stage(new))
 
 
 def _check_training(folder: Path, words: Vocabularies) -> None:
@@ -366,14 +376,14 @@ def _place_of_seal(data: bytes | bytearray) -> slice | None:
     return None if place is None else slice(*place.span(1))
 
 
-def read_identity(folder: Path, verb: str) -> JsonObject:
+def read_identity(folder: Path, verb: str) -> TrainingIdentity:
     """What distinguishes the training of a model, see `prepare_folder`; verb: the command that makes such folders.
     Raises FileNotFoundError if the folder has no config.json, ValueError for damaged JSON.
     """
     if not (folder / CONFIG).is_file():
         lacking = f"has no {CONFIG}: negcap {verb} creates one"
         raise FileNotFoundError(f"{folder} must be the folder of a trained model, {lacking}")
-    return _read_object(folder / CONFIG)
+    return _read_json(folder / CONFIG, TrainingIdentity)
 
 
 def read_vocabularies(folder: Path, languages: Sequence[str]) -> dict[str, WordVocabulary]:
@@ -382,37 +392,23 @@ def read_vocabularies(folder: Path, languages: Sequence[str]) -> dict[str, WordV
     """
     vocabularies = {}
     for language, path in zip(languages, _vocabulary_files(folder, languages), strict=True):
-        words = _read_json(path)
-        if type(words) is not list:
-            raise _not_of_negcap(path, words)
-        if not all(type(word) is str for word in words):
-            raise ValueError(f"{path} must be a list of words, is damaged")
-        vocabularies[language] = WordVocabulary(tuple(words))
+        vocabularies[language] = WordVocabulary(tuple(_read_json(path, list[str])))
     return vocabularies
 
 
 def _vocabulary_files(folder: Path, languages: Sequence[str]) -> list[Path]:
+    """The file of the vocabulary of each language of a model; that of the first has no code in its name."""
     return [folder / VOCABULARY, *(folder / f"vocabulary.{language}.json" for language in languages[1:])]
 
 
-def _read_json(path: Path) -> object:
-    """The value in a JSON file. Raises ValueError if it is damaged."""
+def _read_json(path: Path, kind: type[Content]) -> Content:
+    """The content of a JSON file that negcap wrote. Raises ValueError if it is damaged or of another type."""
     try:
-        return json.loads(path.read_bytes())
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{path} must be JSON, is damaged: {first_line(error)}") from None
-
-
-def _read_object(path: Path) -> JsonObject:
-    """The object in a config.json, with its parts. Raises ValueError if it is damaged or incomplete."""
-    value = _read_json(path)
-    if type(value) is not dict or any(type(value.get(part)) is not dict for part in ("config", "inputs")):
-        raise _not_of_negcap(path, value)
-    return value
-
-
-def _not_of_negcap(path: Path, value: object) -> ValueError:
-    return ValueError(f"{path} must be what negcap wrote, is damaged: {value!r:.60}")
+        return TypeAdapter(kind).validate_json(path.read_bytes(), strict=True)
+    except ValidationError as error:
+        fault = error.errors(include_url=False)[0]
+        where = " ".join(map(str, fault["loc"]))
+        raise ValueError(f"{path} must be what negcap wrote, is damaged: {where} {fault['msg']}") from None
 
 
 # an epoch's generator begins with seed * SEED_STRIDE + epoch

@@ -277,19 +277,8 @@ def rank_rows(candidates: str, direction: str, queries: list[str], ranks: Tensor
     return pd.DataFrame({"candidates": candidates, "direction": direction, "query": queries, "rank": values})
 
 
-class Results(NamedTuple):
-    """What the protocols find: metrics, by protocol; the ranks that they are computed from, see `rank_rows`; and pairs
-    of a caption and its first negative by an operator: image, `right`, whether the model knows all words that the
-    negative inserts (`known`), and operator.
-    """
-
-    metrics: Metrics
-    ranks: pd.DataFrame
-    pairs: pd.DataFrame
-
-
 class ProtocolResult(NamedTuple):
-    """The metrics of one protocol, and the ranks or pairs that they are computed from, see `Results`."""
+    """The metrics of one protocol, and the ranks or pairs that they are computed from, see `Evaluation`."""
 
     metrics: Metrics
     rows: pd.DataFrame
@@ -305,12 +294,27 @@ NO_PAIRS = pd.DataFrame(
 )
 
 
-def run_protocols(split: EmbeddedSplit, attacks: Attacks) -> Results:
+class Evaluation(NamedTuple):
+    """What the evaluation of a model finds.
+
+    Attributes:
+        metrics: by protocol, as in evaluation.json.
+        ranks: that they are computed from, see `rank_rows`.
+        pairs: of a caption and its first negative by an operator, a row each: the image, whether the caption scores
+            higher (`right`), whether the model knows all words that the negative inserts (`known`), and the operator.
+    """
+
+    metrics: Metrics
+    ranks: pd.DataFrame
+    pairs: pd.DataFrame = NO_PAIRS
+
+
+def run_protocols(split: EmbeddedSplit, attacks: Attacks) -> Evaluation:
     """Metrics by protocol, and what they are computed from; without negatives, only plain retrieval."""
     plain = split.rank()
     metrics, plain_rows = plain_retrieval(split, plain, "plain")
     if not len(split.corpus.operator):
-        return Results(metrics, plain_rows, NO_PAIRS)
+        return Evaluation(metrics, plain_rows)
     ranks = [plain_rows]
     pairs = [NO_PAIRS]
     scores = score_negatives(split, attacks, plain.best)
@@ -328,7 +332,7 @@ def run_protocols(split: EmbeddedSplit, attacks: Attacks) -> Results:
         else:
             metrics[protocol][kind], rows = _attack_metrics(split, plain, name, negatives, scores)
             ranks.append(rows)
-    return Results(metrics, pd.concat(ranks, ignore_index=True), pd.concat(pairs, ignore_index=True))
+    return Evaluation(metrics, pd.concat(ranks, ignore_index=True), pd.concat(pairs, ignore_index=True))
 
 
 def _attack_metrics(
@@ -428,7 +432,7 @@ def _plural_metrics(split: EmbeddedSplit, numeral: Tensor, own: Tensor) -> Proto
 def _pair_metrics(split: EmbeddedSplit, negatives: Tensor, own: Tensor) -> ProtocolResult:
     """How often, in %, a caption scores higher with its image than its negative does; a tie counts as a failure.
 
-    With `known`, the same of the negatives whose words the model knows, if there are any; and the pairs, see `Results`.
+    `known` has the same for the negatives whose words the model knows, if there are any.
 
     Args:
         split: of the captions.

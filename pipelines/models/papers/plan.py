@@ -264,7 +264,7 @@ def _augmented_jobs(settings: PapersConfig) -> Jobs:
         yield _training_job(f"judge-{part}", "vse++", flags, "{captions}")
 
     trainings = list(_jobs_on_generated_captions(settings.seeds))
-    # Trainings on captions of the second captioner, named few, come last: all commands behind a captioner's wait for it.
+    # Trainings on captions of the second captioner, few, come last, as all commands behind a captioner's wait for it.
     yield from (job for flags, job in trainings if "few" not in flags and not (is_short and "gan" in flags))
     if not is_short:
         yield PapersJob("few", PAPERS["captioner"]["few"])

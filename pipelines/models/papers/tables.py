@@ -21,10 +21,9 @@ import pyarrow as pa
 
 from ...engine.tables import has_table, read_table
 from ..checkpoint import METRICS, read_history
-from ..evaluation.protocols import FAMILIES
+from ..evaluation.protocols import FAMILIES, Evaluation
 from ..figures import Figure, format_difference, format_interval, markdown_table, mean_and_range, table_if_any
 from ..trainer.compare import VariantResult, summarize
-from ..trainer.evaluate import Evaluation
 from .plan import PAPERS, PARTS, PapersConfig
 
 OF_CAPTIONS = ("augmented", "order-2")  # tables of models that are evaluated on a run without negatives

@@ -87,7 +87,7 @@ class SalientNegative(NamedTuple):
 
 
 class FoundSaliency(NamedTuple):
-    """Negatives with their saliency, a row each, see `saliency_table`; the name of the table of features the model reads."""
+    """Negatives with their saliency, see `saliency_table`; the name of the table of features that the model reads."""
 
     negatives: pd.DataFrame
     features_table: str

@@ -18,7 +18,7 @@ from ...engine.storage import refuse_link
 from ..checkpoint import JsonObject
 from ..config import CONFIGS, RESUMABLE, SIMILARITIES, EvaluateConfig, TrainConfig, configure, lacking_of_recipe
 from ..data import read_captions
-from ..evaluation.protocols import FAMILIES
+from ..evaluation.protocols import FAMILIES, Evaluation
 from ..evaluation.retrieval import TOP, count_hits
 from ..figures import (
     Figure,
@@ -32,7 +32,7 @@ from ..figures import (
 )
 from ..fit import Say, silent
 from ..registry import MODELS, RECIPES, WITH_NEGATIVES
-from .evaluate import WAYS, Evaluation, measure, write_evaluation
+from .evaluate import WAYS, measure, write_evaluation
 from .train import train
 
 if TYPE_CHECKING:

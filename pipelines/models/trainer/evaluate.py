@@ -29,8 +29,8 @@ from ..device import choose_device
 from ..encoders import EmbeddingModel
 from ..evaluation import components
 from ..evaluation.protocols import (
-    NO_PAIRS,
     Attacks,
+    Evaluation,
     choose_attacks,
     complete_captions,
     graphs_with_negatives,
@@ -47,19 +47,6 @@ from ..vocabulary import UNKNOWN_ID
 from . import OBJECTIVES, load_model
 
 
-class Evaluation(NamedTuple):
-    """What `measure` finds: the metrics by protocol, and the ranks and pairs behind them, see `Results`.
-
-    The metrics, as in evaluation.json, are of `run_protocols` and, where the model and the run have what they need:
-    `languages` (plain retrieval in each further language), `heads` (MHA-D's mean cosines), `unified`, `parsing` and
-    `alpha` (UniVSE's Tables 3 and 4 and Figure 5), and what `_describe_evaluation` says of the model and the split.
-    """
-
-    metrics: JsonObject
-    ranks: pd.DataFrame
-    pairs: pd.DataFrame = NO_PAIRS
-
-
 def write_evaluation(evaluation: Evaluation, folder: Path) -> str:
     """Write evaluation.json, evaluation.md and ranks.parquet to a folder; returns the tables as Markdown."""
     text = to_markdown(evaluation.metrics)
@@ -73,6 +60,10 @@ def write_evaluation(evaluation: Evaluation, folder: Path) -> str:
 
 def measure(model_folder: Path, run: Path, config: EvaluateConfig) -> Evaluation:
     """Compute all metrics of a model on a split of a run.
+
+    They are those of `run_protocols` and, where the model and the run have what they need: `languages` (plain retrieval
+    in each further language), `heads` (MHA-D's mean cosines), `unified`, `parsing` and `alpha` (UniVSE's Tables 3 and 4
+    and Figure 5), and what `_describe_evaluation` says of the model and the split.
 
     Raises FileNotFoundError or ValueError for a folder without a trained model; a run without the split, its captions,
     features of the model's size, or images as config.complete asks for; or config.components or config.alpha for a

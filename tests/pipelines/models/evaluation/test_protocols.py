@@ -9,7 +9,7 @@ from torch import Tensor
 
 from negcap.pipelines.models.config import EvaluateConfig
 from negcap.pipelines.models.data import Captions, Corpus, RunTexts
-from negcap.pipelines.models.evaluation.protocols import Results, choose_attacks, complete_captions, run_protocols
+from negcap.pipelines.models.evaluation.protocols import Evaluation, choose_attacks, complete_captions, run_protocols
 from negcap.pipelines.models.evaluation.retrieval import EmbeddedSplit
 from negcap.pipelines.models.ranking import TIE
 from negcap.pipelines.models.similarities import COSINE
@@ -59,7 +59,7 @@ def corpus_of(negatives: Sequence[tuple[int, str, bool, bool]]) -> Corpus:
     )
 
 
-def results(corpus: Corpus, scores: Sequence[Sequence[float]]) -> Results:
+def results(corpus: Corpus, scores: Sequence[Sequence[float]]) -> Evaluation:
     """Of texts with these similarities with the images 0, 1 and 2; images are the axes."""
     vectors = torch.tensor(scores)
     image = corpus.captions.image

@@ -79,7 +79,7 @@ def test_a_folder_of_another_model_is_rejected(english: Path, vse: Path, tmp_pat
         train(given.changed(margin=0.3))
     other = copytree(english, tmp_path / "other")
     write_features(other, [f"scene{n:04d}" for n in range(120)], np.ones((120, 22), np.float16))
-    with pytest.raises(ValueError, match="its input table features has changed"):
+    with pytest.raises(ValueError, match="its input features has changed"):
         train(given.changed(run=other))
     train(given.changed(margin=0.3, epochs=1), overwrite=True)
     assert json.loads((tmp_path / "m" / "config.json").read_text())["config"]["margin"] == 0.3
