@@ -147,7 +147,7 @@ def _why_no_negatives(config: TrainWithNegativesConfig, corpus: Corpus) -> str:
     """The message of a training that has no negatives: what was asked for, and what the run has instead."""
     kinds = kinds_of(config.run) if has_table(config.run, "negatives") else ()
     families = ", ".join(sorted({kind.family for kind in kinds})) or "none: run negcap build first"
-    unknown = sum(counts.unknown for counts in corpus.inserting.values())
+    unknown = sum(counts.unknown for counts in corpus.unknown_words.values())
     why = f"; {unknown:,} insert a word that train captions lack" if unknown else ""
     wanted = f"{', '.join(config.negative_families)} by {', '.join(config.negative_operators)}"
     rule = "negative_families must have negatives of train captions"

@@ -453,7 +453,7 @@ KNOWN_WORDS = "for more of known words, build with --set lexicon=own, or train w
 TOO_MANY = 1.0  # % of negatives that insert an unknown word, above which it is said
 
 
-def unknown_words_line(inserting: Mapping[str, UnknownWordCounts], then: str) -> str:
+def unknown_words_line(counts_by_operator: Mapping[str, UnknownWordCounts], then: str) -> str:
     """A line that says how many negatives insert a word that a model does not know, by operator; empty if it is no more
     than TOO_MANY %. then: what is done with them.
 
@@ -461,11 +461,11 @@ def unknown_words_line(inserting: Mapping[str, UnknownWordCounts], then: str) ->
     >>> unknown_words_line(counts, "they are left out")
     '10.0 % of the negatives insert a word that the model does not know (noun 20.0, numeral 0.0): they are left out'
     """
-    counts = inserting.values()
+    counts = counts_by_operator.values()
     every = UnknownWordCounts(sum(count.negatives for count in counts), sum(count.unknown for count in counts))
     if every.share <= TOO_MANY:
         return ""
-    shares = ", ".join(f"{name} {count.share:.1f}" for name, count in sorted(inserting.items()))
+    shares = ", ".join(f"{name} {count.share:.1f}" for name, count in sorted(counts_by_operator.items()))
     return f"{every.share:.1f} % of the negatives insert a word that the model does not know ({shares}): {then}"
 
 
@@ -489,7 +489,7 @@ class Corpus:
         known: (M,) bool, whether every word that it inserts is in the vocabulary.
         concreteness: (M,) float32, see `SampledNegatives`.
         row: (M,) its number in the table negatives.
-        inserting: by operator, how many of the selected negatives insert an unknown word.
+        unknown_words: by operator, how many of the selected negatives insert an unknown word.
         features: of the images.
     """
 
@@ -508,7 +508,7 @@ class Corpus:
     row: Tensor
     operators: tuple[str, ...]
     families: tuple[str, ...]
-    inserting: Mapping[str, UnknownWordCounts]
+    unknown_words: Mapping[str, UnknownWordCounts]
     features: ImageFeatures = NO_FEATURES
 
     @property
@@ -571,7 +571,7 @@ def encode_run(
         **{name: arrays[name] for name in OF_NEGATIVES},
         operators=tuple(stored.about["operators"]),
         families=tuple(stored.about["families"]),
-        inserting={name: UnknownWordCounts(*counts) for name, counts in stored.about["inserting"].items()},
+        unknown_words={name: UnknownWordCounts(*counts) for name, counts in stored.about["inserting"].items()},
         features=features,
     )
 

@@ -227,7 +227,7 @@ def phrase_parsing(
         Entries `attribute` and `relation`, see `answer_accuracy`.
     """
     accuracies = {}
-    for kind, questions in read_questions(graphs, split.owner.tolist(), known).items():
+    for kind, questions in read_questions(graphs, split.image_of_caption.tolist(), known).items():
         candidates = Candidates.of(questions)
         # A phrase is embedded once, however many questions have it as a candidate.
         row_of_words = {words: row for row, words in enumerate(dict.fromkeys(candidates.words))}
@@ -237,7 +237,7 @@ def phrase_parsing(
         image = candidates.image.to(vectors.device)
         with torch.inference_mode():
             scores = [
-                similarity.pairs(split.images[image[part]], vectors[rows[part]])
+                similarity.pairs(split.image_vectors[image[part]], vectors[rows[part]])
                 for part in torch.arange(len(rows)).split(AT_ONCE)
             ]
         accuracies[kind] = answer_accuracy(questions, torch.cat(scores))

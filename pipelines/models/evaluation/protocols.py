@@ -131,7 +131,7 @@ def score_negatives(split: EmbeddedSplit, attacks: Attacks, best: Tensor) -> Sco
         best: (I,) the score of each image's best caption, which the shared negatives of UniVSE's attacks may outrank.
     """
     corpus = split.corpus
-    images = split.images
+    images = split.image_vectors
     similarity = split.model.similarity
     negatives = torch.cat([*attacks.values()]).unique()
     image_of_negative = split.image_of_negative(negatives)
@@ -155,17 +155,17 @@ def score_negatives(split: EmbeddedSplit, attacks: Attacks, best: Tensor) -> Sco
     return ScoredNegatives(own, outranking)
 
 
-def ranks_with_own_negatives(ranks: Ranks, own_scores: Tensor, negatives: Tensor, owner: Tensor) -> Tensor:
+def ranks_with_own_negatives(ranks: Ranks, own_scores: Tensor, negatives: Tensor, image: Tensor) -> Tensor:
     """The rank (I,), from 1, of each image's best caption when the image's own negatives join its candidates.
 
     Args:
         ranks: without these negatives.
         own_scores: (M,) of every negative with the image of its caption.
         negatives: (P,) indices of those that join.
-        owner: (P,) the image of each.
+        image: (P,) the image of the caption of each.
     """
-    is_above = outranks(own_scores[negatives], ranks.best.cpu()[owner])
-    added = torch.zeros(len(ranks.images), dtype=torch.long).index_add(0, owner, is_above.long())
+    is_above = outranks(own_scores[negatives], ranks.best.cpu()[image])
+    added = torch.zeros(len(ranks.images), dtype=torch.long).index_add(0, image, is_above.long())
     return ranks.images.cpu() + added
 
 
@@ -364,9 +364,9 @@ def _attack_metrics(
 
 def plain_retrieval(split: EmbeddedSplit, plain: Ranks, candidates: str) -> ProtocolResult:
     """Metrics of retrieval without attack, with intervals, and its ranks; for a large split also means over folds."""
-    images = len(split.images)
+    images = len(split.image_vectors)
     of_images = retrieval.count_hits(plain.images, torch.arange(images), images)
-    of_captions = retrieval.count_hits(plain.captions, split.owner, images)
+    of_captions = retrieval.count_hits(plain.captions, split.image_of_caption, images)
     # Both directions draw the same images, so that each sample has the sum of their recalls, too.
     samples = np.concatenate([bootstrap(*hits, split.seed) for hits in (of_images, of_captions)], 1)
     names = [f"{direction} R@{k}" for direction in ("i2t", "t2i") for k in retrieval.TOP]
@@ -374,9 +374,10 @@ def plain_retrieval(split: EmbeddedSplit, plain: Ranks, candidates: str) -> Prot
     intervals["rsum"] = list(percentile_interval(samples.sum(1)))
     metrics: Metrics = {"retrieval": retrieval.retrieval_metrics(plain), "intervals": intervals}
     if images >= FOLDED_FROM:
-        owner = split.owner.to(split.images.device)
-        folds = retrieval.mean_over_folds(split.images, split.vectors, owner, FOLD, split.model.similarity)
-        metrics["folds of 1000"] = folds
+        images_of_captions = split.image_of_caption.to(split.image_vectors.device)
+        metrics["folds of 1000"] = retrieval.mean_over_folds(
+            split.image_vectors, split.caption_vectors, images_of_captions, FOLD, split.model.similarity
+        )
     rows_of_images = rank_rows(candidates, "i2t", split.image_ids, plain.images)
     rows_of_captions = rank_rows(candidates, "t2i", split.caption_ids, plain.captions)
     return ProtocolResult(metrics, pd.concat([rows_of_images, rows_of_captions]))
@@ -400,25 +401,25 @@ def _plural_metrics(split: EmbeddedSplit, numeral: Tensor, own: Tensor) -> Proto
         numeral: (P,) the negatives that attack.
         own: (M,) score of every negative with its image.
     """
-    counts_several = torch.zeros(split.corpus.texts.captions, dtype=torch.bool)
+    counts_several = torch.zeros(split.corpus.texts.captions, dtype=torch.bool)  # (C,)
     counts_several[split.corpus.negative_caption[split.corpus.was_plural]] = True
     # Images stay whole: also the captions that count nothing, as they are true of the image.
-    inside = torch.isin(split.owner, split.owner[counts_several[split.captions]])
-    image, owner = split.owner[inside].unique(return_inverse=True)
+    inside = torch.isin(split.image_of_caption, split.image_of_caption[counts_several[split.captions]])
+    images_of_part, image_of_caption = split.image_of_caption[inside].unique(return_inverse=True)
     part = EmbeddedSplit(
         model=split.model,
         corpus=split.corpus,
         captions=split.captions[inside],
-        image=split.image[image],
-        owner=owner,
-        images=split.images[image.to(split.images.device)],
-        vectors=split.vectors[inside.to(split.images.device)],
+        image_rows=split.image_rows[images_of_part],
+        image_of_caption=image_of_caption,
+        image_vectors=split.image_vectors[images_of_part.to(split.image_vectors.device)],
+        caption_vectors=split.caption_vectors[inside.to(split.image_vectors.device)],
         seed=split.seed,
     )
     plain = part.rank()
     attacked = ranks_with_own_negatives(plain, own, numeral, part.image_of_negative(numeral))
     metrics = {
-        "images": len(image),
+        "images": len(images_of_part),
         "captions": int(inside.sum()),
         "negatives": len(numeral),
         "plain": _recalls_with_intervals(plain.images.cpu(), split.seed),
@@ -439,11 +440,11 @@ def _pair_metrics(split: EmbeddedSplit, negatives: Tensor, own: Tensor) -> Proto
         negatives: (P,) one of each pair.
         own: (M,) score of every negative with its image.
     """
-    of_caption = torch.zeros(split.corpus.texts.captions)
-    owner = split.owner.to(split.images.device)
-    scores = retrieval.own_scores(split.images, split.vectors, owner, split.model.similarity)
-    of_caption[split.captions] = scores.cpu()
-    right = ~outranks(own[negatives], of_caption[split.corpus.negative_caption[negatives]])
+    image_of_caption = split.image_of_caption.to(split.image_vectors.device)
+    scores = retrieval.own_scores(split.image_vectors, split.caption_vectors, image_of_caption, split.model.similarity)
+    score_of_caption = torch.zeros(split.corpus.texts.captions)  # (C,): of those in the split, with their images
+    score_of_caption[split.captions] = scores.cpu()
+    right = ~outranks(own[negatives], score_of_caption[split.corpus.negative_caption[negatives]])
     image = split.image_of_negative(negatives)
     known = split.corpus.known[negatives]
     metrics: Metrics = _share_of_right_pairs(split, right, image)
@@ -461,7 +462,7 @@ def _share_of_right_pairs(split: EmbeddedSplit, right: Tensor, image: Tensor) ->
         right: (P,) bool, whether the caption of a pair is above its negative.
         image: (P,) the image of each pair.
     """
-    images = len(split.images)
+    images = len(split.image_vectors)
     counts = np.bincount(image.numpy(), right.numpy(), images)[:, None]
     sizes = np.bincount(image.numpy(), minlength=images)[:, None]
     (share,) = ratios_with_intervals(counts, sizes, split.seed)

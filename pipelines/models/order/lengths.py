@@ -53,9 +53,11 @@ def measure_lengths(model_folder: Path, run: Path, config: LengthConfig, output:
     chosen = corpus.captions.to_evaluate(config.split, corpus.features.available, config.limit, language=language)
     split = embed_split(model, corpus, chosen)
     words = corpus.texts.offsets.diff()[chosen] - 2  # without <start> and <end>
-    images = len(split.images)
+    images = len(split.image_vectors)
     name = getattr(trained, "similarity", "cosine")
-    ranks = length_ranks(split.images, split.vectors, split.owner, words, model.similarity, config.pairs)
+    ranks = length_ranks(
+        split.image_vectors, split.caption_vectors, split.image_of_caption, words, model.similarity, config.pairs
+    )
     metrics: dict[str, object] = {"model": trained.model, "similarity": name, "images": images, **ranks}
     head = ["lengths", "images", "pairs", "mean rank of the image", "mean rank of the longer caption"]
     row = [name, f"{images:,}", str(ranks["pairs"]), f"{ranks['image']:.1f}", f"{ranks['longer']:.1f}"]
@@ -63,11 +65,11 @@ def measure_lengths(model_folder: Path, run: Path, config: LengthConfig, output:
     if language == LANGUAGE and has_table(run, "components"):
         rows = read_caption_rows(run, "components", split.caption_ids)["objects"].to_pylist()
         objects_of_captions = [{item["object"] for item in row} for row in rows]
-        objects = named_objects(objects_of_captions, split.owner.tolist(), images, config.min_images)
+        objects = named_objects(objects_of_captions, split.image_of_caption.tolist(), images, config.min_images)
         if len(objects.pairs):
             vectors = embed_texts(model.sentences, corpus.vocabulary.encode(objects.names), corpus.device)
             shown_on = objects.shown_on.to(vectors.device)
-            kinds = compositions(vectors, shown_on, objects.pairs, split.images, model.similarity)
+            kinds = compositions(vectors, shown_on, objects.pairs, split.image_vectors, model.similarity)
             cells = []
             for kind, composition in kinds.items():
                 queries = len(composition.expected)
@@ -147,6 +149,7 @@ def named_objects(objects: Sequence[set[str]], owner: Sequence[int], images: int
         least: how many images an object or a pair must have.
     """
     rows = pd.DataFrame({"image": owner, "object": [sorted(words) for words in objects]}).explode("object").dropna()
+    # True where a caption of the image names the object: a row per object, a column per image
     table = pd.crosstab(rows["object"], rows["image"]).reindex(columns=range(images), fill_value=0) > 0
     table = table[table.sum(axis=1) >= least]
     shown_on = torch.tensor(table.to_numpy())

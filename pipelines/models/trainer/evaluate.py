@@ -91,19 +91,19 @@ def measure(model_folder: Path, run: Path, config: EvaluateConfig) -> Evaluation
     tables = [results.ranks]
     # attacks are of the first language only: negatives are English
     metrics["languages"] = {}
-    vectors = {"images": split.images, captions.languages[0]: split.vectors}
+    vectors = {"images": split.image_vectors, captions.languages[0]: split.caption_vectors}
     for number, language in enumerate(captions.languages[1:], 1):
         further = embed_split(model, corpus, captions_by_language[number], config.seed)
-        vectors[language] = further.vectors
+        vectors[language] = further.caption_vectors
         retrieval, ranks = plain_retrieval(further, further.rank(number), f"plain:{language}")
-        counts = {"images": len(further.images), "captions": len(further.captions)}
+        counts = {"images": len(further.image_vectors), "captions": len(further.captions)}
         metrics["languages"][language] = {**counts, **retrieval}
         tables.append(ranks)
     if isinstance(model, MultiHeadAttention) and model.head_count > 1:
         cosines = {name: head_cosines(model.heads(joined)) for name, joined in vectors.items()}
         metrics["heads"] = {name: values.mean().item() for name, values in cosines.items()}
     metrics |= _metrics_with_components(run, model, split, attacks, config.instances)
-    about = _describe_evaluation(loaded, chosen, len(split.images), config.split)
+    about = _describe_evaluation(loaded, chosen, len(split.image_vectors), config.split)
     return Evaluation({**about, **metrics}, pd.concat(tables, ignore_index=True), results.pairs)
 
 
@@ -162,8 +162,8 @@ def _metrics_with_components(
     parses = data.read_caption_rows(run, "parses", split.caption_ids)
     written_relations = components.written_forms(rows, parses)  # "run on" -> "running on"
     frequent = data.read_whole_table(run, "component_vocabulary")
-    image_of_caption = split.owner.tolist()
-    queries = components.frequent_queries(rows, frequent, image_of_caption, len(split.images), written_relations)
+    image_of_caption = split.image_of_caption.tolist()
+    queries = components.frequent_queries(rows, frequent, image_of_caption, len(split.image_vectors), written_relations)
     if instances:
         files = data.image_files(run)
         split_files = [files[name] for name in split.image_ids]
@@ -175,7 +175,7 @@ def _metrics_with_components(
         texts = words.encode([phrase.text for phrase in phrases])
         return embed_texts(model.plain_sentences, texts, corpus.device)
 
-    retrieve = partial(components.unified_retrieval, images=split.images, similarity=model.similarity)
+    retrieve = partial(components.unified_retrieval, images=split.image_vectors, similarity=model.similarity)
     if isinstance(model, UniVSE):
         unified = retrieve(queries, partial(model.queries, words))
         unified |= retrieve({f"{kind}, as a sentence": queries[kind] for kind in ("object", "attribute")}, as_sentences)
@@ -219,7 +219,7 @@ def _describe_evaluation(loaded: LoadedModel, chosen: Tensor, images: int, split
         "images": images,
         "captions": len(chosen),
         "images_without_features": int(without_features.sum()),
-        "inserting": {name: counts._asdict() for name, counts in corpus.inserting.items()},
+        "inserting": {name: counts._asdict() for name, counts in corpus.unknown_words.items()},
     }
 
 

@@ -188,7 +188,7 @@ def _train(config: TrainConfig, overwrite: bool, say: Say) -> Path:
     # one kernel for all weights, where there is a GPU to run it
     fused = data.device.type == "cuda"
     optimizer = torch.optim.Adam(trained, config.learning_rate, weight_decay=config.weight_decay, fused=fused)
-    if lost := unknown_words_line(data.inserting, f"they are not trained on; {KNOWN_WORDS}"):
+    if lost := unknown_words_line(data.unknown_words, f"they are not trained on; {KNOWN_WORDS}"):
         say(lost)
 
     def step(sampled_batch: SampledBatch, epoch: int) -> TrainingStep:

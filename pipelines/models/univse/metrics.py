@@ -27,9 +27,9 @@ def alpha_curve(model: UniVSE, split: EmbeddedSplit, attacks: Attacks) -> dict[s
     """By α from "0.0" to "1.0": rsum without attack, and image-to-text R@1 under each attack, in %. The entry
     `attacked` is the sum of R@1, R@5 and R@10 over all attacks. Every text is embedded only once.
     """
-    images = split.images
+    images = split.image_vectors
     texts = split.corpus.texts
-    size = split.images.shape[1]
+    size = split.image_vectors.shape[1]
 
     def joined_parts(texts: RunTexts, rows: Tensor) -> Tensor:
         """Sentence vector, component vector, and 1 or 0 for texts with or without components, joined: (B, 2 d + 1)."""
@@ -41,8 +41,8 @@ def alpha_curve(model: UniVSE, split: EmbeddedSplit, attacks: Attacks) -> dict[s
         return blend(joined[:, :size], joined[:, size : 2 * size], joined[:, -1] > 0, alpha)
 
     captions = retrieval.embed_sentences(joined_parts, texts, split.captions)
-    owner = split.owner.to(images.device)
-    plain = {alpha: retrieval.rank(images, blended(captions, alpha), owner) for alpha in ALPHAS}
+    image_of_caption = split.image_of_caption.to(images.device)
+    plain = {alpha: retrieval.rank(images, blended(captions, alpha), image_of_caption) for alpha in ALPHAS}
     curve: dict[float, dict[str, float]] = {}
     for alpha, ranks in plain.items():
         curve[alpha] = {"rsum": retrieval.retrieval_metrics(ranks)["rsum"], "attacked": 0.0}
@@ -71,11 +71,11 @@ class _ComponentScorer:
 
     def __init__(self, model: UniVSE, split: EmbeddedSplit) -> None:
         self.model = model
-        self.images = split.images
+        self.images = split.image_vectors
         features = split.corpus.features.values
         with torch.inference_mode():
             regions = []
-            for rows in split.image.split(retrieval.images_at_once(features)):
+            for rows in split.image_rows.split(retrieval.images_at_once(features)):
                 regions.append(model.image.with_regions(rows_to_device(features, rows, self.images.device)).regions)
             self.regions = torch.cat(regions)
 
@@ -114,8 +114,8 @@ def parsing_accuracy(model: UniVSE, split: EmbeddedSplit, graphs: Sequence[JsonO
         """Whether the model has a word for the name of a component."""
         return component_ids(vocabulary, [name])[0] != UNKNOWN_ID
 
-    questions = read_questions(graphs, split.owner.tolist(), known)
-    device = split.images.device
+    questions = read_questions(graphs, split.image_of_caption.tolist(), known)
+    device = split.image_vectors.device
     accuracies = {}
     for name, score in scores.items():
         asked = questions.get(name.split()[0], [])  # "attribute alone" has the questions of "attribute"

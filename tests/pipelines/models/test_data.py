@@ -116,9 +116,9 @@ def test_what_is_trained_on_inserts_no_unknown_word(world: Path) -> None:
     assert corpus.row.tolist() == [n for n in selected if known[n]] and corpus.known.all()
     for name in corpus.operators:
         good = [known[n] for n in selected if rows[n]["operator"] == name]
-        assert corpus.inserting[name] == (len(good), good.count(False)) and not all(good)
+        assert corpus.unknown_words[name] == (len(good), good.count(False)) and not all(good)
     unknown = 100 * (1 - len(corpus.row) / len(selected))
-    assert unknown_words_line(corpus.inserting, "x").startswith(f"{unknown:.1f} %")
+    assert unknown_words_line(corpus.unknown_words, "x").startswith(f"{unknown:.1f} %")
     assert not unknown_words_line({"noun": UnknownWordCounts(1000, 10)}, "x")
     assert unknown_words_line({"noun": UnknownWordCounts(1000, 11)}, "x")
     for caption in range(len(captions.ids)):

@@ -55,7 +55,7 @@ def corpus_of(negatives: Sequence[tuple[int, str, bool, bool]]) -> Corpus:
         starts=torch.searchsorted(torch.tensor(caption), torch.arange(7)),
         operators=OPERATORS,
         families=OPERATORS,
-        inserting={},
+        unknown_words={},
     )
 
 

@@ -167,7 +167,7 @@ def test_any_model_may_read_candidates_as_phrases() -> None:
         liked = {"red dog": [1, 0.2], "red ball": [0, 1.0], "grass running on dog": [1, 0]}
         return torch.tensor([liked.get(phrase.text, [0.5, 0.5]) for phrase in phrases])
 
-    split: Any = SimpleNamespace(owner=torch.tensor([0, 1]), images=torch.eye(2))
+    split: Any = SimpleNamespace(image_of_caption=torch.tensor([0, 1]), image_vectors=torch.eye(2))
     found = phrase_parsing(embed, graphs, split, COSINE, {"run on": "running on"}, lambda name: True)
     assert found["attribute"]["noun"] == 100 and found["attribute"]["noun, random"] == 50
     assert found["relation"]["either"] == 0
