@@ -439,7 +439,8 @@ def evaluate(
     shares = 100 * right_by_operator["mean"]
     has_many = right_by_operator["size"] >= LEAST_PAIRS
     counted = shares[has_many] if has_many.any() else shares
-    return {**metrics, "pairs": {**shares.to_dict(), "mean": fmean(counted)}}
+    named_shares = {str(name): float(share) for name, share in shares.items()}
+    return {**metrics, "pairs": {**named_shares, "mean": fmean(counted)}}
 
 
 def warm_up_and_cosine(step: int, steps: int) -> float:

@@ -469,9 +469,10 @@ def _table_of_variants(title: str, cells: pd.DataFrame, columns: Mapping[str, st
 def to_markdown(results: Sequence[VariantResult], setting: str) -> str:
     """VSE-C's Tables 2 to 4 and UniVSE's Table 2, a row per variant, those with data, below the paragraph `setting`."""
     cells = pd.DataFrame({result.name: table_cells(result) for result in results}).T
+    names = [str(name) for name in cells]
     parts = [setting]
     # a language may be that of some variants only
-    for candidates in sorted(name.removesuffix(" rsum") for name in cells if name.endswith(" rsum")):
+    for candidates in sorted(name.removesuffix(" rsum") for name in names if name.endswith(" rsum")):
         language = candidates.partition(":")[2]
         title = f"without attack in {language}" if language else "without attack"
         parts.append(_table_of_variants(title, cells, _plain_columns(candidates), of_all=False))
@@ -483,7 +484,7 @@ def to_markdown(results: Sequence[VariantResult], setting: str) -> str:
     attacks = {**{name: f"vse-c:{name}" for name in FAMILIES}, "plural": "plural", "plural, numeral": "plural:numeral"}
     columns = {head: f"{name} i2t R@1" for head, name in attacks.items()}
     parts.append(_table_of_variants("R@1 under attack by", cells, columns))  # VSE-C's Tables 3 and 4
-    of_univse = sorted(name for name in cells if name.startswith("univse:") and name.endswith(" i2t R@1"))
+    of_univse = sorted(name for name in names if name.startswith("univse:") and name.endswith(" i2t R@1"))
     # UniVSE's Table 2; its attack by an operator is of some runs only
     if of_univse and not cells[of_univse].isna().any(axis=None):
         columns = {name.removeprefix("univse:").removesuffix(" i2t R@1"): name for name in of_univse}

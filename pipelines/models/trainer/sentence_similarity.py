@@ -50,17 +50,17 @@ def read_pairs(path: Path) -> list[SentencePair]:
             rows = list(csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
     except (UnicodeDecodeError, csv.Error) as error:
         raise ValueError(f"{path} must be {EXPECTED}: {error}") from None
-    layout = _layout(rows[0] if rows else [])
+    layout = _layout_by_first_row(rows[0] if rows else [])
     pairs = []
     for number, row in enumerate(rows, 1):
         if row and (number > 1 or not layout.has_header):
-            pairs.append(_pair(row, layout, path, number))
+            pairs.append(_pair_of_row(row, layout, path, number))
     if not pairs:
         raise ValueError(f"{path} must be {EXPECTED}, has no pairs")
     return pairs
 
 
-class _Layout(NamedTuple):
+class _FileLayout(NamedTuple):
     """The columns of a file of pairs: their names, and which of them hold the score and the sentences."""
 
     names: Sequence[str]
@@ -70,15 +70,17 @@ class _Layout(NamedTuple):
     has_header: bool
 
 
-def _layout(first_row: Sequence[str]) -> _Layout:
+def _layout_by_first_row(first_row: Sequence[str]) -> _FileLayout:
     """The layout that a file has by its first row; that of the STS benchmark if it is no header."""
-    score, first, second = (next((name for name in names if name in first_row), "") for names in (SCORES, *SENTENCES))
-    if score and first and second:
-        return _Layout(first_row, score, first, second, has_header=True)
-    return _Layout(WITHOUT_HEADER, "score", "sentence1", "sentence2", has_header=False)
+    columns = []  # of the score and of both sentences, as the header calls them
+    for usual_names in (SCORES, *SENTENCES):
+        columns += [name for name in usual_names if name in first_row][:1]
+    if len(columns) == 3:
+        return _FileLayout(first_row, *columns, has_header=True)
+    return _FileLayout(WITHOUT_HEADER, "score", "sentence1", "sentence2", has_header=False)
 
 
-def _pair(row: Sequence[str], layout: _Layout, path: Path, number: int) -> SentencePair:
+def _pair_of_row(row: Sequence[str], layout: _FileLayout, path: Path, number: int) -> SentencePair:
     """The pair in a row of a file.
 
     Args:

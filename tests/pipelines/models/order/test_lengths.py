@@ -1,5 +1,8 @@
 """Ranks of the longer of two captions, and compositions of words and images, where the answer is known."""
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 import torch
 
@@ -13,14 +16,21 @@ def test_the_longer_caption_lies_below_the_shorter() -> None:
     """Two images with two captions each; the shorter caption's coordinates are below those of the longer one."""
     images = torch.tensor([[1.0, 1, 0, 0], [0, 0, 1, 1]])
     captions = torch.tensor([[0.5, 0, 0, 0], [0.9, 0.9, 0, 0], [0, 0, 0.5, 0], [0, 0, 0.4, 0.9]])
-    owner, words = torch.tensor([0, 0, 1, 1]), torch.tensor([2, 9, 3, 5])
-    assert length_ranks(images, captions, owner, words, ORDER, 100) == {"pairs": 2, "image": 1.0, "longer": 1.0}
-    assert length_ranks(images, captions, owner, words, ORDER, 1) == {"pairs": 1, "image": 1.0, "longer": 1.0}
-    assert length_ranks(images.flip(0), captions, owner, words, ORDER, 100)["image"] == 2
+    split: Any = SimpleNamespace(
+        image_vectors=images,
+        caption_vectors=captions,
+        image_of_caption=torch.tensor([0, 0, 1, 1]),
+        model=SimpleNamespace(similarity=ORDER),
+    )
+    words = torch.tensor([2, 9, 3, 5])
+    assert length_ranks(split, words, 100) == {"pairs": 2, "image": 1.0, "longer": 1.0}
+    assert length_ranks(split, words, 1) == {"pairs": 1, "image": 1.0, "longer": 1.0}
+    split.image_vectors = images.flip(0)
+    assert length_ranks(split, words, 100)["image"] == 2
     captions[1] = torch.tensor([0, 0, 0.9, 0.9])  # as far from caption 0 as the others; below caption 2
-    assert length_ranks(images, captions, owner, words, ORDER, 100)["longer"] == 2.5
+    assert length_ranks(split, words, 100)["longer"] == 2.5
     with pytest.raises(ValueError, match="two captions of different length, has none"):
-        length_ranks(images, captions, owner, torch.ones(4, dtype=torch.long), ORDER, 100)
+        length_ranks(split, torch.ones(4, dtype=torch.long), 100)
 
 
 def test_maxima_compose_and_minima_abstract_under_the_order_and_the_cosine_has_sums() -> None:
