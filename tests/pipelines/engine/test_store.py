@@ -14,7 +14,7 @@ from negcap.pipelines.engine.places import place
 from negcap.pipelines.engine.storage import files_below, write_atomically
 from tests.conftest import SAMPLE
 from tests.pipelines.engine.toy_stages import TEXTS, run_toys, write_captions
-from tests.pipelines.models.trainer_world import write_world
+from tests.pipelines.models.worlds import write_world
 
 HERE = ["--scheduler", "synchronous", "--quiet"]
 BUILD = ["build", str(SAMPLE), "--limit", "6", "--set", "shard_size=15", "--set", "lexicon=own", *HERE, "--output"]

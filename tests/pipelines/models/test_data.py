@@ -24,7 +24,7 @@ from negcap.pipelines.models.data import (
 from negcap.pipelines.models.sampling import NegativePool
 from negcap.pipelines.models.vocabulary import SPECIALS, WordVocabulary, build_vocabulary, tokenize
 from negcap.schemas.captions import CAPTIONS
-from tests.pipelines.models.trainer_world import write_table, write_world
+from tests.pipelines.models.worlds import write_table, write_world
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ import torch
 
 from negcap.pipelines.models.device import load_ahead, rows_to_device, to_device_if_it_fits
 from negcap.pipelines.models.features import read_features
-from tests.pipelines.models.trainer_world import write_features
+from tests.pipelines.models.worlds import write_features
 
 
 def test_bad_features(tmp_path: Path) -> None:

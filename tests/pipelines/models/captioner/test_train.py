@@ -14,8 +14,8 @@ from negcap.pipelines.models.captioner.model import Captioner, weights_file
 from negcap.pipelines.models.captioner.train import Training, train
 from negcap.pipelines.models.settings import CaptionerConfig
 from negcap.pipelines.models.vocabulary import UNKNOWN_ID
-from tests.pipelines.models.golden_losses import losses_as_before
-from tests.pipelines.models.trainer_world import write_world
+from tests.pipelines.models.conftest import LossesAsBefore
+from tests.pipelines.models.worlds import write_world
 
 SMALL: dict[str, Any] = {
     **{"mle_epochs": 2, "discriminator_epochs": 1, "gan_epochs": 2, "stages": 2, "generator_steps": 2},
@@ -63,9 +63,9 @@ def test_three_phases_learn_and_are_logged(world: Path, tmp_path: Path, request:
 
 
 def test_losses_are_as_before_and_an_interrupted_training_ends_with_the_same_weights(
-    world: Path, tmp_path: Path, request: pytest.FixtureRequest
+    world: Path, tmp_path: Path, losses_as_before: LossesAsBefore
 ) -> None:
-    with losses_as_before("captioner", request):
+    with losses_as_before("captioner"):
         whole = train(config(world, tmp_path / "whole"))
     part = tmp_path / "part"
     for stop in (1, 3, 4):  # after an epoch of each phase

@@ -23,7 +23,7 @@ from negcap.pipelines.models.clip.train import (
 )
 from negcap.pipelines.models.fit import silent
 from negcap.pipelines.models.settings import ClipConfig
-from tests.pipelines.models.golden_losses import losses_as_before
+from tests.pipelines.models.conftest import LossesAsBefore
 from tests.pipelines.score.models import open_clip as random_open_clip
 
 pytest.importorskip("transformers")
@@ -54,8 +54,8 @@ def losses(folder: Path) -> list[float]:
     return [json.loads(line)["loss"] for line in (folder / "metrics.jsonl").read_text().splitlines()]
 
 
-def test_losses_are_as_before(run: Path, tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    with losses_as_before("clip", request):
+def test_losses_are_as_before(run: Path, tmp_path: Path, losses_as_before: LossesAsBefore) -> None:
+    with losses_as_before("clip"):
         for objective in ("negclip", "ce-clip", "triplet-clip"):
             train_clip(config(run, tmp_path / objective, objective=objective), say=silent)
 

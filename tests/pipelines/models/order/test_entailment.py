@@ -9,7 +9,7 @@ import pytest
 
 from negcap.pipelines.cli import main
 from negcap.pipelines.models.order.entailment import LabelledPairs, read_pairs
-from tests.pipelines.models.golden_losses import losses_as_before
+from tests.pipelines.models.conftest import LossesAsBefore
 
 WORDS = "dog cat man boat tree kite lamp drum".split()
 Labelled = list[tuple[str, str, str]]  # premise, hypothesis, label
@@ -71,7 +71,7 @@ def test_a_bad_file_is_an_error_that_names_it(name: str, text: str | bytes, fact
 
 
 def test_the_command_learns_made_pairs_with_losses_as_before(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], request: pytest.FixtureRequest
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], losses_as_before: LossesAsBefore
 ) -> None:
     def entail(sizes: tuple[int, int, int], output: Path, *more: str) -> str:
         """What the command prints of made pairs."""
@@ -80,7 +80,7 @@ def test_the_command_learns_made_pairs_with_losses_as_before(
         assert main(["entail", *files, *small, str(output), *more]) == 0
         return capsys.readouterr().out
 
-    with losses_as_before("entailment", request):
+    with losses_as_before("entailment"):
         entail((400, 20, 20), tmp_path / "a", "--epochs", "2", "--seeds", "2")
     output = tmp_path / "out"
     text = entail((800, 60, 200), output, "--epochs", "4", "--set", "learning_rate=0.02")

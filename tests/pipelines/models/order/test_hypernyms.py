@@ -37,7 +37,7 @@ from negcap.pipelines.models.order.taxonomy import (
 )
 from negcap.pipelines.models.settings import HypernymConfig
 from negcap.schemas.captions import TAXONOMY
-from tests.pipelines.models.golden_losses import losses_as_before
+from tests.pipelines.models.conftest import LossesAsBefore
 
 # concept n of the tree lies below (n - 1) // 3
 TREE = np.array([(n, (n - 1) // 3) for n in range(1, 121)])
@@ -148,11 +148,11 @@ def test_penalties_of_gaussians_are_their_divergence_with_its_gradient() -> None
 
 
 @pytest.mark.parametrize("row", ENERGIES)
-def test_models_learn_a_tree_with_losses_as_before(row: str, request: pytest.FixtureRequest) -> None:
+def test_models_learn_a_tree_with_losses_as_before(row: str, losses_as_before: LossesAsBefore) -> None:
     """Of a tree that is trained on whole, each model tells the pairs; the symmetric one not which lies below."""
     taxonomy = tree()
     config = HypernymConfig(dim=10, epochs=12, batch_size=40, learning_rate=0.1, threads=1)
-    with losses_as_before(f"hypernyms_{row}", request):
+    with losses_as_before(f"hypernyms_{row}"):
         train_energy(row, split_pairs(taxonomy, 20, np.random.default_rng(0)), taxonomy, config.changed(epochs=2), 0)
     true = torch.from_numpy(taxonomy.closure)
     held = with_false_pairs(taxonomy.closure, taxonomy, np.random.default_rng(0))
@@ -210,8 +210,8 @@ def test_bad_input_is_one_line_and_writes_nothing(tmp_path: Path, capsys: pytest
         assert errors.count("\n") == 1 and fact in errors
 
 
-def test_a_plane_holds_a_small_order_and_its_losses_are_as_before(request: pytest.FixtureRequest) -> None:
-    with losses_as_before("plane", request):
+def test_a_plane_holds_a_small_order_and_its_losses_are_as_before(losses_as_before: LossesAsBefore) -> None:
+    with losses_as_before("plane"):
         fit_plane(torch.ones(5, 5, dtype=torch.bool).tril(-1))
     related = torch.zeros(4, 4, dtype=torch.bool)
     related[[1, 2, 3, 3], [0, 0, 0, 1]] = True

@@ -28,7 +28,7 @@ from negcap.pipelines.models.probe.objects import (
 )
 from negcap.pipelines.models.probe.task import learned_vectors, word_tables
 from negcap.pipelines.models.vocabulary import build_vocabulary, tokenize, word_spans
-from tests.pipelines.models.golden_losses import losses_as_before
+from tests.pipelines.models.conftest import LossesAsBefore
 from tests.tables import write_table
 
 
@@ -76,13 +76,13 @@ def test_objects_of_an_image_are_the_heads_of_all_its_captions(tmp_path: Path) -
 
 
 def test_the_classifier_learns_which_objects_an_image_shows_with_losses_as_before(
-    request: pytest.FixtureRequest,
+    losses_as_before: LossesAsBefore,
 ) -> None:
     """Of 100 images whose feature k is 1 if object k is there, and one-hot words."""
     generator = torch.Generator().manual_seed(0)
     present = torch.rand(100, 6, generator=generator) < torch.tensor([0.1, 0.2, 0.3, 0.4, 0.5, 0.6])
     words, features, objects = torch.eye(6), present.float(), Objects(list("abcdef"), present, ~present)
-    with losses_as_before("image_to_word", request):
+    with losses_as_before("image_to_word"):
         train_classifier(words, features, objects, training=ClassifierTraining(epochs=6, batch_size=32))
     fast = ClassifierTraining(epochs=40, learning_rate=1.0, dropout=0.2)
     classifier = train_classifier(words, features, objects, training=fast)
@@ -120,7 +120,7 @@ def test_blanks_are_noun_heads_and_prepositions_of_table_8(tmp_path: Path) -> No
     assert blanks.starts.tolist() == [0, 2, 7] and blanks.caption.tolist() == [0, 0, 1, 1, 1, 1, 1]
 
 
-def test_blanks_are_filled_from_the_image_with_losses_as_before(request: pytest.FixtureRequest) -> None:
+def test_blanks_are_filled_from_the_image_with_losses_as_before(losses_as_before: LossesAsBefore) -> None:
     """Of 64 captions `<start> word k <end>` with k = 5 … 8 blanked, and only the image says which k it is."""
     n = 64
     kinds = torch.arange(n) % 4
@@ -128,7 +128,7 @@ def test_blanks_are_filled_from_the_image_with_losses_as_before(request: pytest.
     words, features, starts = torch.cat([torch.zeros(4, 5), torch.eye(5)]), torch.eye(4)[kinds], torch.arange(n + 1)
     blanks = Blanks(tokens, 4 * starts, torch.arange(n), starts, torch.full((n,), 2), kinds % 2)
     small = FillerTraining(epochs=4, states=4, hidden=16, batch_size=24)
-    with losses_as_before("blanks", request):
+    with losses_as_before("blanks"):
         train_filler(words, features, blanks, training=small)
     fast = small._replace(batch_size=32, learning_rate=0.01)
     blind = train_filler(words, features, blanks, training=fast._replace(epochs=20, image=False))

@@ -24,7 +24,7 @@ from negcap.pipelines.models.trainer.evaluate import in_left_out_part, measure
 from negcap.pipelines.models.trainer.train import describe_epoch, make_batch, read_training_data, train
 from negcap.schemas.captions import GENERATED
 from tests.pipelines.models.conftest import SMALL_VSE
-from tests.pipelines.models.trainer_world import write_features, write_world
+from tests.pipelines.models.worlds import write_features, write_world
 from tests.tables import write_table
 
 SMALL: dict[str, Any] = {
