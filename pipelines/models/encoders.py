@@ -210,6 +210,7 @@ class AttentionHeads(nn.Module):
     """
 
     def __init__(self, size: int, width: int, heads: int, generator: Generator) -> None:
+        """Make K = `heads` context vectors (K, size) and matrices (K, width, size), with weights from a generator."""
         super().__init__()
         self.context = nn.Parameter(torch.empty(heads, size).normal_(generator=generator))
         self.of_context = nn.Parameter(torch.empty(heads, width, size))

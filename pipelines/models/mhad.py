@@ -25,6 +25,7 @@ class RegionEncoder(nn.Module):
     """
 
     def __init__(self, config: MhadConfig, size: int, generator: Generator) -> None:
+        """Make the layers, with weights from a generator; size: D, of a region's features."""
         super().__init__()
         # not pooled: the heads decide which regions count
         self.transform = config.transform
@@ -165,6 +166,7 @@ class CaptionPool:
     """
 
     def __init__(self, config: MhadConfig, corpus: Corpus, train: Tensor) -> None:
+        """Sort the captions `train` (n,) of a corpus by image and language."""
         captions = corpus.captions
         image = captions.image
         by_image = train[image[train].argsort(stable=True)]

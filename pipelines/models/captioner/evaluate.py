@@ -51,6 +51,7 @@ class RankingModel:
     """
 
     def __init__(self, folder: Path, run: Path, image_ids: list[str], rows: Tensor, device: torch.device) -> None:
+        """Load the model, and embed the images once."""
         self.device = device
         self.model, vocabularies, config = load_model(folder, device)
         if OBJECTIVES[config.model].needs_components:
@@ -203,15 +204,23 @@ class ReferenceCaptions:
     def __init__(
         self, captions: Captions, available: Tensor, train: Sequence[str], config: CaptionerEvaluateConfig
     ) -> None:
+        """Choose the captions of a split, and group them by image.
+
+        Args:
+            captions: of the run.
+            available: (I,) bool, images with features.
+            train: the splits that the captioner was trained on.
+            config: which split, and how many of its images.
+        """
         chosen = captions.to_evaluate(config.split, available, config.limit)
         texts = normalize(captions.texts).to_pylist()
         images = captions.image[chosen].tolist()
-        sentences: dict[int, list[list[str]]] = {image: [] for image in sorted(set(images))}
+        words_by_image: dict[int, list[list[str]]] = {image: [] for image in sorted(set(images))}
         for row, image in zip(chosen.tolist(), images, strict=True):
-            sentences[image].append(texts[row].split())
-        self.rows = torch.tensor(list(sentences))
-        self.captions = list(sentences.values())
-        self.ids = [captions.image_ids[image] for image in sentences]
+            words_by_image[image].append(texts[row].split())
+        self.rows = torch.tensor(list(words_by_image))
+        self.captions = list(words_by_image.values())
+        self.ids = [captions.image_ids[image] for image in words_by_image]
         self.train = {texts[row] for row in captions.of_splits(train).tolist()}
 
 

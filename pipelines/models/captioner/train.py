@@ -194,6 +194,7 @@ class Training:
     """
 
     def __init__(self, config: CaptionerConfig) -> None:
+        """Read the captions and features of the run, and make new nets."""
         self.config = config
         self.device = choose_device(config.device)
         captions = read_captions(config.run)

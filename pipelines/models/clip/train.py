@@ -56,6 +56,7 @@ class CaptionedPictures:
     """
 
     def __init__(self, config: ClipConfig, splits: Sequence[str]) -> None:
+        """Read the captions of some splits with their negatives, and find their image files."""
         if config.refined:
             table = "refined"
         else:
@@ -258,6 +259,7 @@ class ClipTraining:
     """A model, what it is trained on, and what it is validated on."""
 
     def __init__(self, config: ClipConfig) -> None:
+        """Read the pictures and captions to train and to validate on, and load or make the model."""
         self.config = config
         self.device = choose_device(config.device)
         self.pairs = CaptionedPictures(config, config.train_splits)

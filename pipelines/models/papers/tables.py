@@ -186,7 +186,7 @@ def difference(settings: PapersConfig, table: str, first: str, second: str, reci
 
 @cache
 def _read_queries(folder: Path) -> tuple[str, ...]:
-    """The captions that an evaluation without attack has as queries."""
+    """The ids of the captions that an evaluation without attack has as queries, sorted."""
     ranks = pd.read_parquet(folder / RANKS, columns=["candidates", "direction", "query"])
     return tuple(sorted(ranks["query"][(ranks["candidates"] == "plain") & (ranks["direction"] == "t2i")]))
 
@@ -347,7 +347,10 @@ def _without_seed(training: str) -> str:
 
 
 def _claims_table(settings: PapersConfig) -> str:
-    """Which differences of models that a paper reports come out, and how many of them would by chance."""
+    """A row for each difference of two models that a paper reports and that is measured, and whether it comes out.
+
+    Below them stands how many would come out by chance.
+    """
     rows = []
     verdicts = []
     for name, table in COMPARED.items():

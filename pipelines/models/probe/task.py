@@ -39,6 +39,7 @@ class Task:
     """
 
     def __init__(self, run: Path, config: ProbeConfig, say: Say) -> None:
+        """Read the captions and features of a run; say: called with lines of progress."""
         self.device = choose_device(config.device)
         self.run = run
         self.config = config

@@ -271,12 +271,12 @@ def in_left_out_part(captions: Captions, rows: Tensor, left_out: LeftOutPart) ->
 
 
 def accepted_by_judges(config: TrainConfig, captions: Captions, features: ImageFeatures, rows: Tensor) -> Tensor:
-    """Which of the captions `rows` (n,) are trained on, (n,) bool: all but those of the table `extra` that no judge
-    ranks well.
+    """Which of the captions `rows` (n,) are trained on, (n,) bool: all by people, and those generated that a judge,
+    a trained model, finds right.
 
-    A judge ranks the images of the part that it was trained without, as many of them as have captions in `rows`, for
-    each generated caption of these images; the caption is kept if its own image is among the first `judge_rank`.
-    Raises ValueError for a judge that was not trained with leave_out, and as `load_model`.
+    A judge ranks images by each generated caption: those that it was not trained on, and that have captions in `rows`.
+    The caption is kept if its own image is among the first `config.judge_rank`. Raises ValueError for a judge that was
+    not trained with leave_out, and as `load_model`.
     """
     device = choose_device(config.device)
     accepted = ~captions.are_extra(rows)
@@ -295,8 +295,8 @@ def accepted_by_judges(config: TrainConfig, captions: Captions, features: ImageF
         texts = captions.texts.take(pa.array(rows[to_judge].numpy()))
         vocabulary = judge.vocabularies[judge.config.languages[0]]
         sentences = embed_texts(judge.model.sentences, vocabulary.encode(texts), device)
-        owner = torch.searchsorted(image, captions.image[rows[to_judge]]).to(device)
-        ranks = rank(images, sentences, owner, judge.model.similarity)
+        image_of_sentence = torch.searchsorted(image, captions.image[rows[to_judge]]).to(device)
+        ranks = rank(images, sentences, image_of_sentence, judge.model.similarity)
         accepted[to_judge] = ranks.captions.cpu() <= config.judge_rank
     return accepted
 

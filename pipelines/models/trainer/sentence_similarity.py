@@ -118,10 +118,12 @@ def correlation(values: Tensor, scores: Tensor, seed: int) -> Figure:
 
     def of_weights(weights: np.ndarray) -> np.ndarray:
         """r x 100 for each row of weights (m, n) of the pairs; NaN where a value is constant."""
+        # r = covariance / √(variance of x · variance of y)
         mean_x, mean_y, xx, yy, xy = (weights @ moments / len(x)).T
-        spread = (xx - mean_x**2) * (yy - mean_y**2)
-        is_constant = spread <= 1e-20 * (x * x).mean() * (y * y).mean()  # but for rounding
-        r = np.divide(xy - mean_x * mean_y, np.sqrt(abs(spread)), out=np.full_like(xy, np.nan), where=~is_constant)
+        covariance = xy - mean_x * mean_y
+        variances = (xx - mean_x**2) * (yy - mean_y**2)
+        is_constant = variances <= 1e-20 * (x * x).mean() * (y * y).mean()  # but for rounding
+        r = np.divide(covariance, np.sqrt(abs(variances)), out=np.full_like(xy, np.nan), where=~is_constant)
         return 100 * r
 
     value = of_weights(np.ones((1, len(x)))).item()

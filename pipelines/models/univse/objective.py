@@ -115,6 +115,7 @@ class ComponentSource:
     """Samples components of captions and false ones. Raises FileNotFoundError or ValueError for unfit tables."""
 
     def __init__(self, config: UniVseConfig, corpus: Corpus, train: Tensor) -> None:
+        """Read the components of the run's captions, its most frequent ones, and which of these exclude each other."""
         components = read_caption_rows(config.run, "components", corpus.captions.ids)
         vocabulary = read_whole_table(config.run, "component_vocabulary")
         exclusions = read_whole_table(config.run, "component_exclusions")
