@@ -76,7 +76,8 @@ def _layout_by_first_row(first_row: Sequence[str]) -> _FileLayout:
     for usual_names in (SCORES, *SENTENCES):
         columns += [name for name in usual_names if name in first_row][:1]
     if len(columns) == 3:
-        return _FileLayout(first_row, *columns, has_header=True)
+        score, first, second = columns
+        return _FileLayout(first_row, score, first, second, has_header=True)
     return _FileLayout(WITHOUT_HEADER, "score", "sentence1", "sentence2", has_header=False)
 
 

@@ -83,7 +83,7 @@ def test_the_command_learns_made_pairs_with_losses_as_before(
     with losses_as_before("entailment"):
         entail((400, 20, 20), tmp_path / "a", "--epochs", "2", "--seeds", "2")
     output = tmp_path / "out"
-    text = entail((800, 60, 200), output, "--epochs", "4", "--set", "learning_rate=0.02")
+    text = entail((400, 40, 100), output, "--epochs", "4", "--set", "learning_rate=0.03")
     assert "entailed: 50 / 50 / 50 %" in text and text == (output / "entailment.md").read_text()
     results = json.loads((output / "entailment.json").read_text())
     assert min(results["order"]["test"][0], results["cosine"]["test"][0]) > 65
