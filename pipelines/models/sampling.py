@@ -61,10 +61,12 @@ class NegativePool:
     """
 
     def __init__(self, starts: Tensor, k: int, family: Tensor | None = None, wanted: Tensor | None = None) -> None:
+        """Keep the wanted negatives as places of the pool, those of a caption side by side."""
         self.k = k
         self.family = family
-        self.rows = None if wanted is None else wanted.nonzero()[:, 0]
+        self.rows = None if wanted is None else wanted.nonzero()[:, 0]  # of each place, the negative that is there
         if wanted is not None:
+            # where a caption's negatives begin in the pool: behind the wanted ones of all captions before it
             wanted_before = torch.nn.functional.pad(wanted.cumsum(0), (1, 0))  # (M + 1,) before each negative
             starts = wanted_before[starts]
         self.starts = starts

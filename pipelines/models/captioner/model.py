@@ -87,7 +87,7 @@ class Generator(nn.Module):
         return LSTMState(hidden, cell)
 
     def step(self, state: LSTMState, words: Tensor) -> NextWord:
-        """Read a word per sentence (B,), without dropout."""
+        """Read the next word of each of B sentences, `words` (B,), and tell what may follow; without dropout."""
         hidden, cell = torch.lstm_cell(self.embedding(words), state, *self.lstm.all_weights[0])
         return NextWord(self._logits(hidden), LSTMState(hidden, cell))
 

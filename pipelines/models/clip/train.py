@@ -319,11 +319,11 @@ class ClipTraining:
         with autocast(self.config, self.device):
             images = self.images(self.data.pixels[image])
             texts = self.texts(self.data.captions[captions])
-            false = self.texts(negatives) if len(negatives) else images[:0]
+            negative_vectors = self.texts(negatives) if len(negatives) else images[:0]
         # (B, B): where the captions of a batch are of one image, each is true of the other's picture, too.
         same_image = (image[:, None] == image[None, :]).to(self.device)
         margin = self.config.concreteness_margin
-        terms = contrastive_terms(self.loss, self.model, images, texts, false, sampled, same_image, margin)
+        terms = contrastive_terms(self.loss, self.model, images, texts, negative_vectors, sampled, same_image, margin)
         if self.counterparts is not None:
             rows, positions = sample_counterparts(self.counterparts.owner, captions, batch.generator)
             if len(rows):

@@ -50,7 +50,9 @@ Metrics = dict[str, Any]  # plain JSON: numbers by name, maybe several levels de
 
 
 def choose_attacks(corpus: Corpus, captions: Tensor, config: EvaluateConfig) -> dict[str, Tensor]:
-    """The negatives of captions (n,) that the attacks use; config: the maximum number per caption in each.
+    """The negatives of captions (n,) that each attack uses, by the name of the attack, see `Attacks`.
+
+    config: how many negatives per caption an attack has at most.
 
     Only those attack whose words the model knows: what it reads as <unk> is told from a caption without a look at the
     image. The pairs have all negatives, and a figure of their own for those.

@@ -192,8 +192,9 @@ def train_filler(
 
     def step(captions: Tensor, epoch: int) -> TrainingStep:
         """The loss of filling a random blank of each of the captions (B,)."""
-        chosen = (torch.rand(len(captions), generator=generator) * counts[captions]).long()  # of each caption's blanks
-        which = blanks.starts[captions] + chosen
+        # a random one of each caption's blanks: its number among them, then among all blanks
+        number = (torch.rand(len(captions), generator=generator) * counts[captions]).long()
+        which = blanks.starts[captions] + number
         predicted = filler(blanks, captions, which, torch.arange(len(captions)), features)
         right = words[to_device(blanks.words[which], words.device)]
         return TrainingStep(1 - functional.cosine_similarity(predicted, right, dim=1).mean())

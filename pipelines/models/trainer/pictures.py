@@ -250,11 +250,11 @@ def common_phrases(
     Raises:
         ValueError: there are no such components.
     """
-    ids = []
+    caption_ids = []
     for caption_id, image in zip(captions.ids, captions.image.tolist(), strict=True):
         if image in images:
-            ids.append(caption_id)
-    rows = data.read_caption_rows(run, "components", ids)
+            caption_ids.append(caption_id)
+    rows = data.read_caption_rows(run, "components", caption_ids)
     phrases = []
     for column, parts in data.PARTS.items():
         counts: Counter[tuple[str, ...]] = Counter()

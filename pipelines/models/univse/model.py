@@ -253,7 +253,11 @@ class UniVSE(EmbeddingModel):
         return Sequences(vectors[: len(rows)], vectors[len(rows) :])
 
     def sentences_and_components(self, texts: RunTexts, rows: Tensor) -> CaptionParts:
-        """The sentence vectors u_sent and component vectors u_comp of texts `rows` (B,)."""
+        """The sentence vectors u_sent and component vectors u_comp of texts `rows` (B,).
+
+        u_sent is of all words of a text; u_comp is composed of the vectors of its objects, of its attributed objects,
+        and of its relations as triples of words.
+        """
         graphs = require_graphs(texts)
         device = texts.tokens.device
         triples = graphs.triples.known_components(rows)

@@ -27,6 +27,11 @@ SMALL_MHAD = {
 }
 
 
+def history(folder: Path) -> list[dict[str, Any]]:
+    """The lines of a model's metrics.jsonl."""
+    return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+
+
 @pytest.fixture(scope="session")
 def english(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run with English captions, their components and negatives, and two tables of features."""

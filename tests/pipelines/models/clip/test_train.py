@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import shutil
 from pathlib import Path
@@ -23,7 +22,7 @@ from negcap.pipelines.models.clip.train import (
 )
 from negcap.pipelines.models.fit import silent
 from negcap.pipelines.models.settings import ClipConfig
-from tests.pipelines.models.conftest import LossesAsBefore
+from tests.pipelines.models.conftest import LossesAsBefore, history
 from tests.pipelines.score.models import open_clip as random_open_clip
 
 pytest.importorskip("transformers")
@@ -51,7 +50,7 @@ def config(run: Path, output: Path, **given: Any) -> ClipConfig:
 
 
 def losses(folder: Path) -> list[float]:
-    return [json.loads(line)["loss"] for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    return [line["loss"] for line in history(folder)]
 
 
 def test_losses_are_as_before(run: Path, tmp_path: Path, losses_as_before: LossesAsBefore) -> None:
@@ -90,15 +89,13 @@ def test_a_counterpart_of_each_caption_that_has_any_is_sampled() -> None:
     assert positions.tolist() == [0, 2] and owner[rows].tolist() == [4, 1]
 
 
-@pytest.mark.parametrize("objective", ["infonce", "siglip"])
-def test_a_clip_trains_and_is_read_by_transformers(run: Path, tmp_path: Path, objective: str) -> None:
+def test_a_clip_trains_and_is_read_by_transformers(run: Path, tmp_path: Path) -> None:
     import transformers
 
-    settings = config(run, tmp_path / "m", objective=objective, epochs=12, learning_rate=3e-3)
+    settings = config(run, tmp_path / "m", objective="siglip", epochs=12, learning_rate=3e-3)
     folder = train_clip(settings, say=silent)
     assert len(losses(folder)) == 12 and min(losses(folder)) < 0.96 * losses(folder)[0]
-    line = json.loads((folder / "metrics.jsonl").read_text().splitlines()[0])
-    assert set(line["validation"]["pairs"]) == {"noun", "mean"}
+    assert set(history(folder)[0]["validation"]["pairs"]) == {"noun", "mean"}
     clip = transformers.AutoModel.from_pretrained(folder)
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     ids = tokenizer(["A red cat sits."])["input_ids"][0]

@@ -1,6 +1,5 @@
 """UniVSE: words, relations, compositions and losses against plain computations; training and evaluation."""
 
-import json
 from pathlib import Path
 from shutil import copytree, ignore_patterns
 from typing import Any
@@ -30,7 +29,7 @@ from negcap.pipelines.models.trainer.train import read_training_data
 from negcap.pipelines.models.univse.model import Composition, UniVSE, WordEncoder
 from negcap.pipelines.models.univse.objective import REPLACED_WORD, UNIVSE, sum_over_kinds
 from negcap.pipelines.models.vocabulary import UNKNOWN_ID
-from tests.pipelines.models.conftest import SMALL_UNIVSE
+from tests.pipelines.models.conftest import SMALL_UNIVSE, history
 
 DOG, CAT, RED, ON = 4, 5, 6, 7
 CONFIG: Any = configure(Path(), Path(), "univse", joint=6, word_dim=5, modifier_dim=3)
@@ -147,13 +146,13 @@ def training(run: Path, **given: Any) -> tuple[Any, Any]:
 
 
 def test_training_learns_sentences_and_components(univse: Path) -> None:
-    history = [json.loads(line) for line in (univse / "metrics.jsonl").read_text().splitlines()]
-    first, *_, last = history
+    lines = history(univse)
+    first, *_, last = lines
     assert last["validation"]["rsum"] > 400  # chance: 150
     assert last["terms"].keys() == {"sent", "comp", "obj", "attr", "rel"}
     for name in ("obj", "attr"):
         assert last["terms"][name] < 0.75 * first["terms"][name]
-    related = [line["terms"]["rel"] for line in history]
+    related = [line["terms"]["rel"] for line in lines]
     assert related[:2] == [0, 0] and min(related[2:]) > 0 and related[-1] < 0.9 * related[2]
     assert last["loss"] == pytest.approx(sum(last["terms"].values()))
 
