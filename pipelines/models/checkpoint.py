@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -36,6 +36,10 @@ from ..engine.storage import (
 from ..engine.tables import has_table, hash_table
 from ..readers.files import first_line
 from .vocabulary import Vocabularies, WordVocabulary
+
+if TYPE_CHECKING:
+    from .config import TrainConfig
+    from .settings import CaptionerConfig
 
 CONFIG = "config.json"
 VOCABULARY = "vocabulary.json"
@@ -70,20 +74,8 @@ class TrainingIdentity:
     backbone: str
 
 
-class TrainingFolderConfig(Protocol):
-    """What `prepare_folder` reads of the config of a training; all its fields are described in config.json."""
-
-    @property
-    def run(self) -> Path:
-        """The folder of the run that is trained on."""
-
-    @property
-    def output(self) -> Path:
-        """The folder of the model."""
-
-
 def prepare_folder(
-    config: TrainingFolderConfig,
+    config: TrainConfig | CaptionerConfig,
     free: Collection[str],
     size: int,
     net: str,

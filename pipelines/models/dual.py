@@ -78,7 +78,7 @@ def embed_batch(
         sampled = NO_NEGATIVES
     # captions and negatives in one pass, which shares the states after their common prefixes
     rows = torch.cat([batch.captions, batch.texts.captions + sampled.rows])
-    with autocast(config, batch.features.device):
+    with autocast(config.amp, batch.features.device):
         images = model.image(batch.features)
         texts = model.sentences(batch.texts, rows)
     captions = len(batch.captions)

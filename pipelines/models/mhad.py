@@ -227,7 +227,7 @@ def mhad_losses(
     if negatives is not None:
         # English captions and their negatives in one pass of the English encoder
         rows[LANGUAGE] = torch.cat([rows[LANGUAGE], batch.texts.captions + negatives.rows])
-    with autocast(config, device):
+    with autocast(config.amp, device):
         images = model.image(batch.features)
         texts = {}
         for language, captions in rows.items():

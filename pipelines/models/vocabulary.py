@@ -15,7 +15,7 @@ from functools import cached_property, lru_cache
 from itertools import islice
 from pathlib import Path
 from types import MappingProxyType
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +23,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import torch
 from torch import Tensor
+
+if TYPE_CHECKING:
+    from nltk.tokenize.destructive import NLTKWordTokenizer
 
 PAD, START, END, UNKNOWN = SPECIALS = ("<pad>", "<start>", "<end>", "<unk>")
 PAD_ID, START_ID, END_ID, UNKNOWN_ID = range(len(SPECIALS))
@@ -42,15 +45,8 @@ class EncodedNegatives(NamedTuple):
     inserts_unknown: npt.NDArray[np.bool_]
 
 
-class Tokenizer(Protocol):
-    """What splits a text into words."""
-
-    def tokenize(self, text: str) -> list[str]:
-        """The words of a text."""
-
-
 @lru_cache(maxsize=1)
-def _tokenizer() -> Tokenizer:
+def _tokenizer() -> NLTKWordTokenizer:
     """NLTK's word tokenizer, which is imported when the first text is read."""
     from nltk.tokenize.destructive import NLTKWordTokenizer
 

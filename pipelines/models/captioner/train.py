@@ -151,9 +151,14 @@ AT_ONCE = 1024  # sentences per batch when no gradients are computed
 LOGGED_CAPTIONS = 4  # sampled captions per line of metrics.jsonl
 
 
-class LikelihoodBatch(NamedTuple):
-    """A step on the likelihood of captions `rows` (B,); noise: what z is drawn from."""
+class GeneratorBatch(NamedTuple):
+    """A step of the generator on captions `rows` (B,), or on their images.
 
+    phase: MLE for a step on the likelihood of the captions, GAN for one of policy gradient. noise: what z, and the
+    sentences of a policy gradient, are drawn from.
+    """
+
+    phase: str
     rows: Tensor
     noise: torch.Generator
 
@@ -165,14 +170,7 @@ class DiscriminatorBatch(NamedTuple):
     generated: PaddedSentences
 
 
-class PolicyBatch(NamedTuple):
-    """A step of policy gradient on the images of captions `rows` (B,); noise: what is sampled from."""
-
-    rows: Tensor
-    noise: torch.Generator
-
-
-CaptionerBatch = LikelihoodBatch | DiscriminatorBatch | PolicyBatch
+CaptionerBatch = GeneratorBatch | DiscriminatorBatch
 
 
 class PhaseEpoch(NamedTuple):
@@ -272,13 +270,11 @@ class Training:
 
     def step(self, batch: CaptionerBatch) -> TrainingStep:
         """The loss of a batch of any phase, and the optimizer that it moves."""
-        match batch:
-            case LikelihoodBatch():
-                return TrainingStep(self.likelihood(batch.rows, batch.noise), optimizer="likelihood")
-            case DiscriminatorBatch():
-                return self.discriminator_step(batch.rows, batch.generated)
-            case PolicyBatch():
-                return self.policy_step(batch.rows, batch.noise)
+        if isinstance(batch, DiscriminatorBatch):
+            return self.discriminator_step(batch.rows, batch.generated)
+        if batch.phase == MLE:
+            return TrainingStep(self.likelihood(batch.rows, batch.noise), optimizer="likelihood")
+        return self.policy_step(batch.rows, batch.noise)
 
     def discriminator_step(self, rows: Tensor, generated: PaddedSentences) -> TrainingStep:
         """The discriminator on captions `rows` (B,), generated ones of the same images, and those of other images. Its
@@ -350,7 +346,7 @@ class Training:
                 torch.manual_seed(seed)
                 self.nets.generator.dropout.train()
                 for rows in shuffled_batches(self.train, self.config.batch_size, order):
-                    yield LikelihoodBatch(rows, noise)
+                    yield GeneratorBatch(MLE, rows, noise)
                 self.nets.generator.dropout.eval()
         elif epoch.phase == DISCRIMINATOR:
             yield from self._discriminator_batches(order, noise)
@@ -368,9 +364,7 @@ class Training:
                 if len(part) > 1:  # a single caption has no other image
                     yield DiscriminatorBatch(rows[part], generated.select(part.to(self.device)))
 
-    def _adversarial_batches(
-        self, order: torch.Generator, noise: torch.Generator
-    ) -> Iterator[PolicyBatch | DiscriminatorBatch]:
+    def _adversarial_batches(self, order: torch.Generator, noise: torch.Generator) -> Iterator[CaptionerBatch]:
         """`stages` times `generator_steps` steps of policy gradient, then one of the discriminator, on random captions.
 
         Args:
@@ -385,7 +379,7 @@ class Training:
 
         for _ in range(config.stages):
             for _ in range(config.generator_steps):
-                yield PolicyBatch(random_rows(self.train), noise)
+                yield GeneratorBatch(GAN, random_rows(self.train), noise)
             rows = random_rows(self.known)
             yield DiscriminatorBatch(rows, self.sample(self.features_of(rows), noise))
 

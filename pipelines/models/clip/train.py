@@ -316,7 +316,7 @@ class ClipTraining:
         sampled = NO_NEGATIVES if self.sampler is None else self.sampler.sample(captions, batch.generator)
         image = self.pairs.image[captions]
         negatives = self.data.negatives[sampled.rows]
-        with autocast(self.config, self.device):
+        with autocast(self.config.amp, self.device):
             images = self.images(self.data.pixels[image])
             texts = self.texts(self.data.captions[captions])
             negative_vectors = self.texts(negatives) if len(negatives) else images[:0]
@@ -334,7 +334,7 @@ class ClipTraining:
         """TripletCLIP's second term (Patel et al. 2024): NegCLIP's loss of the pictures of negatives, where the
         captions are the negatives; rows: (n,) the counterparts, captions: (n,) the captions they are of.
         """
-        with autocast(self.config, self.device):
+        with autocast(self.config.amp, self.device):
             images = self.images(self.pictures.pixels[rows])
             texts = self.texts(self.pictures.captions[rows])
             false = self.texts(self.data.captions[captions])

@@ -189,7 +189,7 @@ class AttachmentQuestion(NamedTuple):
     right: Sequence[tuple[bool, ...]]
 
 
-class Candidates(NamedTuple):
+class QuestionCandidates(NamedTuple):
     """The m candidates of some questions, one question after the other, and the image (m,) that each is compared with,
     an index in the split.
     """
@@ -198,7 +198,7 @@ class Candidates(NamedTuple):
     image: Tensor
 
     @classmethod
-    def of(cls, questions: Sequence[AttachmentQuestion]) -> Candidates:
+    def of(cls, questions: Sequence[AttachmentQuestion]) -> QuestionCandidates:
         """Those of these questions."""
         words = [candidate for question in questions for candidate in question.candidates]
         images = [question.image for question in questions for _ in question.candidates]
@@ -228,7 +228,7 @@ def phrase_parsing(
     """
     accuracies = {}
     for kind, questions in read_questions(graphs, split.image_of_caption.tolist(), known).items():
-        candidates = Candidates.of(questions)
+        candidates = QuestionCandidates.of(questions)
         # A phrase is embedded once, however many questions have it as a candidate.
         row_of_words = {words: row for row, words in enumerate(dict.fromkeys(candidates.words))}
         phrases = [query_phrase(words, written) for words in row_of_words]
@@ -289,7 +289,7 @@ def answer_accuracy(questions: Sequence[AttachmentQuestion], scores: Tensor) -> 
 
     Args:
         questions: all of attributes, or all of relations.
-        scores: (m,) of all their candidates, see `Candidates`.
+        scores: (m,) of all their candidates, see `QuestionCandidates`.
     """
     ends = np.cumsum([len(question.candidates) for question in questions])
     right_by_model = []  # of each question: (whether its noun is right,), or (whether its subject is, its object is)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -15,6 +15,7 @@ from torch import Tensor
 
 from ..data import Corpus, RunTexts, SceneGraphs
 from ..device import rows_to_device
+from ..encoders import EmbeddingModel
 from ..ranking import BLOCK, blocks, outranks
 from ..similarities import COSINE, VectorSimilarity
 from ..vocabulary import EncodedTexts
@@ -169,18 +170,6 @@ WORDS = 1 << 15
 NUMBERS = 1 << 25  # of features: images with region features have many each
 
 
-class ImageTextModel(Protocol):
-    """A model that maps images and texts to vectors; see `Objective`."""
-
-    similarity: VectorSimilarity
-
-    def image(self, features: Tensor) -> Tensor:
-        """Features (B, …) of images to vectors (B, d)."""
-
-    def sentences(self, texts: RunTexts, rows: Tensor) -> Tensor:
-        """Texts `rows` (B,), indices among all texts of a run, to vectors (B, d)."""
-
-
 def embed_images(embed: Callable[[Tensor], Tensor], features: Tensor, rows: Tensor, device: torch.device) -> Tensor:
     """Vectors (n, d) of images `rows` (n,), whose features are in `features` (I, …)."""
     with torch.inference_mode():
@@ -262,7 +251,7 @@ class EmbeddedSplit:
         seed: of the bootstrap.
     """
 
-    model: ImageTextModel
+    model: EmbeddingModel
     corpus: Corpus
     captions: Tensor
     image_rows: Tensor
@@ -300,7 +289,7 @@ class EmbeddedSplit:
         return image_of_every_caption[self.corpus.negative_caption[negatives]]
 
 
-def embed_split(model: ImageTextModel, corpus: Corpus, captions: Tensor, seed: int = 0) -> EmbeddedSplit:
+def embed_split(model: EmbeddingModel, corpus: Corpus, captions: Tensor, seed: int = 0) -> EmbeddedSplit:
     """The captions of a split and their images as vectors of a model.
 
     Args:

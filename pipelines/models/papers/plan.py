@@ -263,28 +263,17 @@ def _augmented_jobs(settings: PapersConfig) -> Jobs:
         flags = f"--set leave_out={part}/2 {SMALL['house']} {FALLING['house']} [--set warm_up=3|]"
         yield _training_job(f"judge-{part}", "vse++", flags, "{captions}")
 
-    trainings = list(_jobs_on_generated_captions(settings.seeds))
+    trainings = []  # the flags of each, which name the table of captions that it reads, and its job
+    for seed, (name, (flags, short, epochs)) in product(range(settings.seeds), PAPERS["augmented"].items()):
+        short_size = f"--epochs {short} --set decay_every={short} --set warm_up={short // 2}"
+        size = f"--epochs {epochs} --set decay_every={4 * epochs // 5} --set warm_up={epochs // 2}"
+        all_flags = f"--seed {seed} {flags} {SMALL['house']} [{short_size}|{size}]"
+        trainings.append((flags, _training_job(f"{name}@house-{seed}", "vse++", all_flags, "{captions}")))
     # Trainings on captions of the second captioner, few, come last, as all commands behind a captioner's wait for it.
     yield from (job for flags, job in trainings if "few" not in flags and not (is_short and "gan" in flags))
     if not is_short:
         yield PapersJob("few", PAPERS["captioner"]["few"])
         yield from (job for flags, job in trainings if "few" in flags)
-
-
-class FlaggedJob(NamedTuple):
-    """A job, and the flags that papers.toml has for it: they name the table of captions that it is trained on."""
-
-    flags: str
-    job: PapersJob
-
-
-def _jobs_on_generated_captions(seeds: int) -> Iterator[FlaggedJob]:
-    """The trainings of VSE++ on captions by people and by captioners, with each seed."""
-    for seed, (name, (flags, short, epochs)) in product(range(seeds), PAPERS["augmented"].items()):
-        short_size = f"--epochs {short} --set decay_every={short} --set warm_up={short // 2}"
-        size = f"--epochs {epochs} --set decay_every={4 * epochs // 5} --set warm_up={epochs // 2}"
-        all_flags = f"--seed {seed} {flags} {SMALL['house']} [{short_size}|{size}]"
-        yield FlaggedJob(flags, _training_job(f"{name}@house-{seed}", "vse++", all_flags, "{captions}"))
 
 
 def _order_jobs(settings: PapersConfig) -> Jobs:

@@ -94,7 +94,7 @@ def read_training_data(config: TrainConfig) -> TrainingData:
         train=captions.in_language(chosen.train, config.languages[0]),
         validation=chosen.validation,
         attack=attack,
-        sampler=objective.sampler(config, corpus, chosen.train),
+        sampler=None if objective.sampler is None else objective.sampler(config, corpus, chosen.train),
     )
 
 

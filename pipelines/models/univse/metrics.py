@@ -12,7 +12,7 @@ from ..checkpoint import JsonObject
 from ..data import RunTexts, component_ids
 from ..device import rows_to_device
 from ..evaluation import retrieval
-from ..evaluation.components import AT_ONCE, Candidates, answer_accuracy, read_questions
+from ..evaluation.components import AT_ONCE, QuestionCandidates, answer_accuracy, read_questions
 from ..evaluation.protocols import Attacks
 from ..evaluation.retrieval import EmbeddedSplit
 from ..ranking import count_outranking
@@ -120,7 +120,7 @@ def parsing_accuracy(model: UniVSE, split: EmbeddedSplit, graphs: Sequence[JsonO
     for name, score in scores.items():
         asked = questions.get(name.split()[0], [])  # "attribute alone" has the questions of "attribute"
         if asked:
-            candidates = Candidates.of(asked)
+            candidates = QuestionCandidates.of(asked)
             # (m, k): the candidates are of one kind, and so have as many words
             ids = torch.tensor([component_ids(vocabulary, words) for words in candidates.words], device=device)
             parts = zip(ids.split(AT_ONCE), candidates.image.to(device).split(AT_ONCE), strict=True)

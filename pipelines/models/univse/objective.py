@@ -255,7 +255,7 @@ def _encode_batch(
     """
     graphs = require_graphs(batch.texts)
     device = batch.features.device
-    with autocast(config, device):
+    with autocast(config.amp, device):
         image_vectors = model.image.with_regions(batch.features)
         # true and false triples and the sentences share the prefix tree of one pass
         triples = graphs.triples.words[to_device(sampled.triples.rows, device)]
