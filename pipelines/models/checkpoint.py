@@ -61,7 +61,6 @@ ABOUT = "negcap"  # the entry of a safetensors file's metadata
 # the seal in that entry, JSON inside the JSON of the header: its quotation marks are escaped
 SEALED = re.compile(rb'\\"seal\\": \\"([0-9a-f]{64})\\"')
 NO_OPTIMIZERS: Optimizers = MappingProxyType({})
-NO_ENTRIES: Mapping[str, type] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -185,20 +184,13 @@ class Weights(NamedTuple):
     tensors: Tensors
     state: JsonObject
 
-    def load_into(
-        self, models: Models, optimizers: Optimizers = NO_OPTIMIZERS, entries: Mapping[str, type] = NO_ENTRIES
-    ) -> None:
-        """Load these weights into models and optimizers, in place. entries: names that the state must have, with the
-        types of their values. Raises ValueError for weights of other names or shapes, or another state.
-        """
+    def load_into(self, models: Models, optimizers: Optimizers = NO_OPTIMIZERS) -> None:
+        """Load these weights into models and optimizers, in place. Raises ValueError for other names or shapes."""
         try:
-            for entry, kind in entries.items():
-                if type(self.state[entry]) is not kind:
-                    raise ValueError(f"{entry} must be of the type {kind.__name__}, was: {self.state[entry]!r:.60}")
             for name, model in models.items():
                 model.load_state_dict(self._tensors_of(name))
             for name, optimizer in optimizers.items():
-                by_parameter: dict[int, Tensors] = {}
+                by_parameter: dict[int, Tensors] = {}  # by its number, the averages and the like that Adam keeps of it
                 for key, value in self._tensors_of(name).items():
                     number, _, entry = key.partition("/")
                     by_parameter.setdefault(int(number), {})[entry] = value
@@ -308,16 +300,10 @@ def read_weights(folder: Path, name: str) -> Weights:
     return Weights(path, stored.tensors, state)
 
 
-def restore(
-    folder: Path,
-    name: str,
-    models: Models,
-    optimizers: Optimizers = NO_OPTIMIZERS,
-    entries: Mapping[str, type] = NO_ENTRIES,
-) -> Weights:
+def restore(folder: Path, name: str, models: Models, optimizers: Optimizers = NO_OPTIMIZERS) -> Weights:
     """Load what `save` wrote into these models and optimizers, in place; see `read_weights`, `Weights.load_into`."""
     weights = read_weights(folder, name)
-    weights.load_into(models, optimizers, entries)
+    weights.load_into(models, optimizers)
     return weights
 
 

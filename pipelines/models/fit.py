@@ -163,8 +163,7 @@ def _resume(folder: Path | None, models: checkpoint.Models, optimizers: checkpoi
     """
     if folder is None or not (folder / f"{checkpoint.LAST}.safetensors").exists():
         return _Progress(0, 0, {"epoch": 0, "value": -math.inf}, [])
-    types = {"epoch": int, "steps": int, "best": dict}
-    last = checkpoint.restore(folder, checkpoint.LAST, models, optimizers, types)
+    last = checkpoint.restore(folder, checkpoint.LAST, models, optimizers)
     return _Progress(last.state["epoch"], last.state["steps"], last.state["best"], last.read_history())
 
 

@@ -286,14 +286,7 @@ class ProtocolResult(NamedTuple):
     rows: pd.DataFrame
 
 
-NO_PAIRS = pd.DataFrame(
-    {
-        "image": pd.Series(dtype=str),
-        "right": pd.Series(dtype=bool),
-        "known": pd.Series(dtype=bool),
-        "operator": pd.Series(dtype=str),
-    }
-)
+NO_PAIRS = pd.DataFrame(columns=["image", "right", "known", "operator"]).astype({"right": bool, "known": bool})
 
 
 class Evaluation(NamedTuple):

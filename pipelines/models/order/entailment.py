@@ -213,16 +213,9 @@ class SimilarityResult(TypedDict, total=False):
 
 
 def _entail(train: Path, validation: Path, test: Path, config: EntailConfig, output: Path, say: Say) -> str:
-    """Train and test all models of a config, and write them with their results into a locked folder.
+    """Train and test all models of a config, and write them and their results into a locked folder.
 
-    Args:
-        train, validation, test: the files of pairs.
-        config: of the trainings.
-        output: the folder.
-        say: called with lines of progress.
-
-    Returns:
-        The results as Markdown.
+    Returns the results as Markdown; the arguments are those of `entail`.
     """
     torch.set_num_threads(config.threads)
     device = choose_device(config.device)

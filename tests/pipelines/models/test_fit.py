@@ -75,6 +75,8 @@ def test_the_best_weights_are_kept_without_a_folder_and_a_training_may_stop_earl
     assert (model.weight[0] - TRUE).norm().item() == errors[1] != errors[-1]
     train(6, select=select, keep=lambda line: kept.append(line["epoch"]))
     assert kept == [1, 2]
+    train(3, select=lambda line: 0.0, keep=lambda line: kept.append(line["epoch"]))
+    assert kept == [1, 2, 1]  # of epochs that are as good, the first
     assert len(train(6, stop=lambda history: len(history) == 2)[1]) == 2
 
 
