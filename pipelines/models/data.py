@@ -409,7 +409,7 @@ def pack_sentences(offsets: Tensor, rows: Tensor, longest: int | None = None) ->
 SINGULAR = ("a", "an", "one")  # quantities of one
 COLUMNS = ("negative", "operator", "family", "draw", "replaced", "replacement", "concreteness", "row")
 AT_ONCE = 1 << 16  # negatives encoded at a time
-ENCODED = 1  # version of the encoded arrays in the cache
+ENCODED = 2  # version of the encoded arrays in the cache
 
 # of each negative, what is kept beside its words
 OF_NEGATIVES = {
