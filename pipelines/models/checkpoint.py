@@ -158,7 +158,7 @@ def _first_difference(old: TrainingIdentity, new: TrainingIdentity) -> str:
     """The first difference of two trainings, as `margin was 0.2, is now 0.3`; empty if there is none."""
 
     def as_of_stage(training: TrainingIdentity) -> Identity:
-        """The training as if it were a stage, whose differences the engine tells."""
+        """The training as if it were a stage of a build, since the engine can tell how two stages differ."""
         features = {"size of features": str(training.features), "backbone": training.backbone}
         return Identity("train", training.config, features, tables=(), code="", inputs=training.inputs)
 

@@ -213,7 +213,7 @@ class ComponentLists(NamedTuple):
     offsets: Tensor
 
     def known_components(self, texts: Tensor) -> RaggedRows:
-        """The components of texts (B,) without unknown words."""
+        """Those components of texts (B,) that have no unknown word: their rows in `words`, and whose each is."""
         entries = ragged_rows(self.offsets, texts)
         known = (self.words[entries.rows] != UNKNOWN_ID).all(1).cpu()
         return RaggedRows(entries.rows[known], entries.owner[known])

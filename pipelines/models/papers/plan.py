@@ -281,7 +281,7 @@ def _order_jobs(settings: PapersConfig) -> Jobs:
     yield PapersJob("captions", PAPERS["captioner"]["captions"])
     for seed, (name, flags) in product(range(settings.seeds), PAPERS["order"].items()):
         all_flags = f"--recipe paper --seed {seed} {flags} {SMALL['paper']} [--epochs 6|--epochs 30]"
-        yield _training_job(f"{name}@paper-{seed}", "order", all_flags, "{captions}")
+        yield _training_job(f"{name}@paper-{seed}", "order", all_flags, run="{captions}")
 
 
 # At the size trained MHA-D leaves the plateau of the hardest negative after some 15 epochs of 197 steps, so that it has
@@ -298,13 +298,14 @@ def _mha_d_jobs(settings: PapersConfig) -> Jobs:
     """
     if not (settings.has_languages and settings.has_grid) and "mha-d" not in settings.parts:
         return
+    # in braces names of folders, which `planned_steps` fills in
     build = "build {source} --output {languages} --only ingest --language all"
     features = "features {source} --output {languages} --array grid --table features_grid"
     yield PapersJob("languages", [build, features])
     recipe = "paper" if settings.size == "full" else "house"
     for seed, (name, flags) in product(range(settings.seeds), PAPERS["mha-d"].items()):
         all_flags = f"--recipe {recipe} --seed {seed} --features grid {HEADS} {flags}"
-        yield _training_job(f"{name}@{recipe}-{seed}", "mha-d", all_flags, "{languages}")
+        yield _training_job(f"{name}@{recipe}-{seed}", "mha-d", all_flags, run="{languages}")
 
 
 PARTS: dict[str, Callable[[PapersConfig], Jobs]] = {

@@ -230,7 +230,7 @@ class UniVSE(EmbeddingModel):
 
     @property
     def word_encoder(self) -> WordEncoder:
-        """The word encoder φ; it also is the word embedding of ψ, the text encoder."""
+        """The encoder of single words, φ in the paper; ψ, the encoder of texts, reads the vectors that it gives."""
         assert isinstance(self.text.embedding, WordEncoder)
         return self.text.embedding
 
