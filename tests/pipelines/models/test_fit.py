@@ -14,6 +14,7 @@ from safetensors.torch import load_file
 from torch import Generator, Tensor, nn
 
 from negcap.pipelines.models import device as devices
+from negcap.pipelines.models.checkpoint import epoch_seed
 from negcap.pipelines.models.device import deterministic
 from negcap.pipelines.models.fit import TrainingStep, fit, format_progress, move_average
 
@@ -133,3 +134,8 @@ def test_an_epoch_computes_deterministically_on_a_gpu_and_only_there(monkeypatch
     with pytest.raises(KeyError):
         train(1, evaluate=lambda line: seen.append(modes()) or {}["stop"])
     assert seen[1] == (True, True) and os.environ["CUBLAS_WORKSPACE_CONFIG"] == ":4096:8" and modes() == before
+
+
+def test_no_two_seeds_share_the_random_numbers_of_an_epoch() -> None:
+    seeds = [epoch_seed(seed, epoch) for seed in range(3) for epoch in range(1, 9)]
+    assert len(set(seeds)) == len(seeds) and epoch_seed(0, 5) == 5
