@@ -234,6 +234,8 @@ def test_generated_captions_are_chosen_by_a_judge_that_has_not_seen_their_image(
     assert int((~data.captions.are_extra(data.train)).sum()) == 340
     number = torch.tensor([int(captions.image_ids[n].removeprefix("scene")) for n in captions.image[kept].tolist()])
     assert (number % 2 == 0).float().mean() > 0.6 and len(kept) > 10  # mostly the true ones
+    strictest = read_training_data(settings.changed(judge_rank=1)).train
+    assert 0 < int(captions.are_extra(strictest).sum()) < len(kept)  # whose image is the first of all
     with pytest.raises(ValueError, match="judges must be trained with leave_out"):
         read_training_data(settings.changed(judges=(vse,)))
 
