@@ -12,7 +12,7 @@ from torch import Generator, Tensor
 
 from ..engine.tables import has_table
 from ..tables.columns import kinds_of
-from .config import TrainConfig, TrainWithNegativesConfig
+from .config import TrainWithNegativesConfig
 from .data import Corpus, RunTexts
 from .encoders import EmbeddingModel
 from .sampling import NegativePool
@@ -39,10 +39,6 @@ class BatchSampler(Protocol):
         """What belongs to captions (B,); the losses of the same objective know its type."""
 
 
-def no_sampler(config: TrainConfig, corpus: Corpus, train: Tensor) -> None:
-    """For an objective that samples nothing."""
-
-
 @dataclass(frozen=True)
 class Objective:
     """How a kind of model is built and trained. The configs are of the kind's class in `config.CONFIGS`.
@@ -52,27 +48,19 @@ class Objective:
             vocabulary, and initial word vectors (words, word_dim) or None; words and vectors once more, as a pair, for
             each further language.
         losses: (model, batch, sampled, config, epoch) -> the terms of the loss, each a scalar summed over the batch.
-        sampler: (config, corpus, train) -> what samples for the captions train (n,), or None.
+        sampler: (config, corpus, train) -> what samples for the captions train (n,), or None; None: nothing is sampled.
         needs_components: whether the model reads scene graphs.
     """
 
     build: Callable[..., EmbeddingModel]
     losses: Callable[..., Terms]
-    sampler: Callable[..., BatchSampler | None] = no_sampler
+    sampler: Callable[..., BatchSampler | None] | None = None
     needs_components: bool = False
 
 
-class HasAmp(Protocol):
-    """A config that says whether a GPU computes in bf16."""
-
-    @property
-    def amp(self) -> bool:
-        """Whether it does."""
-
-
-def autocast(config: HasAmp, device: torch.device) -> AbstractContextManager[object]:
-    """A context in which a GPU computes in bf16 if the config has `amp`; on a CPU it does nothing."""
-    return torch.autocast("cuda", torch.bfloat16) if config.amp and device.type == "cuda" else nullcontext()
+def autocast(amp: bool, device: torch.device) -> AbstractContextManager[object]:
+    """A context in which a GPU computes in bf16 if `amp` says so; on a CPU it does nothing."""
+    return torch.autocast("cuda", torch.bfloat16) if amp and device.type == "cuda" else nullcontext()
 
 
 def shuffled_batches(captions: Tensor, batch_size: int, generator: Generator) -> Iterator[Tensor]:
@@ -147,7 +135,7 @@ def _why_no_negatives(config: TrainWithNegativesConfig, corpus: Corpus) -> str:
     """The message of a training that has no negatives: what was asked for, and what the run has instead."""
     kinds = kinds_of(config.run) if has_table(config.run, "negatives") else ()
     families = ", ".join(sorted({kind.family for kind in kinds})) or "none: run negcap build first"
-    unknown = sum(counts.unknown for counts in corpus.inserting.values())
+    unknown = sum(counts.unknown for counts in corpus.unknown_words.values())
     why = f"; {unknown:,} insert a word that train captions lack" if unknown else ""
     wanted = f"{', '.join(config.negative_families)} by {', '.join(config.negative_operators)}"
     rule = "negative_families must have negatives of train captions"

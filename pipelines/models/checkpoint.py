@@ -4,24 +4,25 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import re
 import secrets
 import shutil
-import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from math import inf
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 import torch
+from pydantic import TypeAdapter, ValidationError
 from torch import Tensor, nn
 
 from ..engine.lock import holds_nothing
-from ..engine.manifest import describe, hash_value
+from ..engine.manifest import Identity, describe, hash_value
 from ..engine.storage import (
     TEMPORARY,
     UNSEALED,
@@ -36,6 +37,10 @@ from ..engine.tables import has_table, hash_table
 from ..readers.files import first_line
 from .vocabulary import Vocabularies, WordVocabulary
 
+if TYPE_CHECKING:
+    from .config import TrainConfig
+    from .settings import CaptionerConfig
+
 CONFIG = "config.json"
 VOCABULARY = "vocabulary.json"
 METRICS = "metrics.jsonl"
@@ -47,6 +52,7 @@ LAYOUT = "layout.json"  # of mapped arrays
 KEPT_ENTRIES = 8
 JsonObject = dict[str, Any]  # an object of a JSON file, whose entries are checked where they are used
 JsonMapping = Mapping[str, Any]  # the same, which is only read
+Content = TypeVar("Content")
 Tensors = dict[str, Tensor]
 Models = Mapping[str, nn.Module]
 Optimizers = Mapping[str, torch.optim.Optimizer]
@@ -55,23 +61,20 @@ ABOUT = "negcap"  # the entry of a safetensors file's metadata
 # the seal in that entry, JSON inside the JSON of the header: its quotation marks are escaped
 SEALED = re.compile(rb'\\"seal\\": \\"([0-9a-f]{64})\\"')
 NO_OPTIMIZERS: Optimizers = MappingProxyType({})
-NO_ENTRIES: Mapping[str, type] = MappingProxyType({})
 
 
-class TrainingFolderConfig(Protocol):
-    """What `prepare_folder` reads of the config of a training; all its fields are described in config.json."""
+@dataclass(frozen=True)
+class TrainingIdentity:
+    """What distinguishes a training, as config.json has it: see `prepare_folder`."""
 
-    @property
-    def run(self) -> Path:
-        """The folder of the run that is trained on."""
-
-    @property
-    def output(self) -> Path:
-        """The folder of the model."""
+    config: JsonObject
+    inputs: dict[str, str]
+    features: int
+    backbone: str
 
 
 def prepare_folder(
-    config: TrainingFolderConfig,
+    config: TrainConfig | CaptionerConfig,
     free: Collection[str],
     size: int,
     net: str,
@@ -101,7 +104,7 @@ def prepare_folder(
     folder = config.output
     inputs = {name: hash_table(config.run, name) for name in tables if has_table(config.run, name)}
     described = {name: describe(value) for name, value in vars(config).items() if name not in free}
-    identity = {"config": described, "inputs": inputs, "features": size, "backbone": net}
+    identity = TrainingIdentity(described, inputs, size, net)
     if (folder / CONFIG).exists() or (folder / f"{LAST}.safetensors").exists():
         if _holds_training(folder, identity, words, overwrite, say):
             return
@@ -112,11 +115,11 @@ def prepare_folder(
     folder.mkdir(parents=True, exist_ok=True)
     for file, vocabulary in zip(_vocabulary_files(folder, [*words]), words.values(), strict=True):
         write_json(file, list(vocabulary.words))
-    write_json(folder / CONFIG, identity)
+    write_json(folder / CONFIG, asdict(identity))
 
 
 def _holds_training(
-    folder: Path, identity: JsonObject, words: Vocabularies, overwrite: bool, say: Callable[[str], None]
+    folder: Path, identity: TrainingIdentity, words: Vocabularies, overwrite: bool, say: Callable[[str], None]
 ) -> bool:
     """Whether the folder of a model holds the training with this identity; False: it is to be replaced.
 
@@ -125,8 +128,7 @@ def _holds_training(
     difference = ""
     damage = ""
     try:
-        # by way of JSON, as the identity in the file has lists where this one has tuples
-        difference = _first_difference(_read_object(folder / CONFIG), json.loads(json.dumps(identity)))
+        difference = _first_difference(_read_json(folder / CONFIG, TrainingIdentity), identity)
         if not difference:
             _check_training(folder, words)
             return True
@@ -152,17 +154,15 @@ def _delete_training(folder: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def _first_difference(old: JsonObject, new: JsonObject) -> str:
-    """The first difference of two identities of trainings, as `margin was 0.2, is now 0.3`; empty if there is none."""
-    for name in sorted({*old["config"], *new["config"]}):
-        before = old["config"].get(name)
-        now = new["config"].get(name)
-        if before != now:
-            return f"{name} was {before}, is now {now}"
-    for table in sorted({*old["inputs"], *new["inputs"]}):
-        if old["inputs"].get(table) != new["inputs"].get(table):
-            return f"its input table {table} has changed"
-    return "" if old == new else "its features differ"
+def _first_difference(old: TrainingIdentity, new: TrainingIdentity) -> str:
+    """The first difference of two trainings, as `margin was 0.2, is now 0.3`; empty if there is none."""
+
+    def as_of_stage(training: TrainingIdentity) -> Identity:
+        """The training as if it were a stage of a build, since the engine can tell how two stages differ."""
+        features = {"size of features": str(training.features), "backbone": training.backbone}
+        return Identity("train", training.config, features, tables=(), code="", inputs=training.inputs)
+
+    return as_of_stage(old).difference(as_of_stage(new))
 
 
 def _check_training(folder: Path, words: Vocabularies) -> None:
@@ -184,20 +184,13 @@ class Weights(NamedTuple):
     tensors: Tensors
     state: JsonObject
 
-    def load_into(
-        self, models: Models, optimizers: Optimizers = NO_OPTIMIZERS, entries: Mapping[str, type] = NO_ENTRIES
-    ) -> None:
-        """Load these weights into models and optimizers, in place. entries: names that the state must have, with the
-        types of their values. Raises ValueError for weights of other names or shapes, or another state.
-        """
+    def load_into(self, models: Models, optimizers: Optimizers = NO_OPTIMIZERS) -> None:
+        """Load these weights into models and optimizers, in place. Raises ValueError for other names or shapes."""
         try:
-            for entry, kind in entries.items():
-                if type(self.state[entry]) is not kind:
-                    raise ValueError(f"{entry} must be of the type {kind.__name__}, was: {self.state[entry]!r:.60}")
             for name, model in models.items():
                 model.load_state_dict(self._tensors_of(name))
             for name, optimizer in optimizers.items():
-                by_parameter: dict[int, Tensors] = {}
+                by_parameter: dict[int, Tensors] = {}  # by its number, the averages and the like that Adam keeps of it
                 for key, value in self._tensors_of(name).items():
                     number, _, entry = key.partition("/")
                     by_parameter.setdefault(int(number), {})[entry] = value
@@ -307,16 +300,10 @@ def read_weights(folder: Path, name: str) -> Weights:
     return Weights(path, stored.tensors, state)
 
 
-def restore(
-    folder: Path,
-    name: str,
-    models: Models,
-    optimizers: Optimizers = NO_OPTIMIZERS,
-    entries: Mapping[str, type] = NO_ENTRIES,
-) -> Weights:
+def restore(folder: Path, name: str, models: Models, optimizers: Optimizers = NO_OPTIMIZERS) -> Weights:
     """Load what `save` wrote into these models and optimizers, in place; see `read_weights`, `Weights.load_into`."""
     weights = read_weights(folder, name)
-    weights.load_into(models, optimizers, entries)
+    weights.load_into(models, optimizers)
     return weights
 
 
@@ -325,9 +312,6 @@ class StoredTensors(NamedTuple):
 
     tensors: Tensors
     about: JsonObject
-
-
-Arrays = tuple[Tensors, JsonObject]  # what a function returns whose result is cached: StoredTensors, or a plain pair
 
 
 def sealed_tensors(tensors: Tensors, about: JsonObject) -> bytes:
@@ -370,14 +354,14 @@ def _place_of_seal(data: bytes | bytearray) -> slice | None:
     return None if place is None else slice(*place.span(1))
 
 
-def read_identity(folder: Path, verb: str) -> JsonObject:
+def read_identity(folder: Path, verb: str) -> TrainingIdentity:
     """What distinguishes the training of a model, see `prepare_folder`; verb: the command that makes such folders.
     Raises FileNotFoundError if the folder has no config.json, ValueError for damaged JSON.
     """
     if not (folder / CONFIG).is_file():
         lacking = f"has no {CONFIG}: negcap {verb} creates one"
         raise FileNotFoundError(f"{folder} must be the folder of a trained model, {lacking}")
-    return _read_object(folder / CONFIG)
+    return _read_json(folder / CONFIG, TrainingIdentity)
 
 
 def read_vocabularies(folder: Path, languages: Sequence[str]) -> dict[str, WordVocabulary]:
@@ -386,37 +370,23 @@ def read_vocabularies(folder: Path, languages: Sequence[str]) -> dict[str, WordV
     """
     vocabularies = {}
     for language, path in zip(languages, _vocabulary_files(folder, languages), strict=True):
-        words = _read_json(path)
-        if type(words) is not list:
-            raise _not_of_negcap(path, words)
-        if not all(type(word) is str for word in words):
-            raise ValueError(f"{path} must be a list of words, is damaged")
-        vocabularies[language] = WordVocabulary(tuple(words))
+        vocabularies[language] = WordVocabulary(tuple(_read_json(path, list[str])))
     return vocabularies
 
 
 def _vocabulary_files(folder: Path, languages: Sequence[str]) -> list[Path]:
+    """The file of the vocabulary of each language of a model; that of the first has no code in its name."""
     return [folder / VOCABULARY, *(folder / f"vocabulary.{language}.json" for language in languages[1:])]
 
 
-def _read_json(path: Path) -> object:
-    """The value in a JSON file. Raises ValueError if it is damaged."""
+def _read_json(path: Path, kind: type[Content]) -> Content:
+    """The content of a JSON file that negcap wrote. Raises ValueError if it is damaged or of another type."""
     try:
-        return json.loads(path.read_bytes())
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{path} must be JSON, is damaged: {first_line(error)}") from None
-
-
-def _read_object(path: Path) -> JsonObject:
-    """The object in a config.json, with its parts. Raises ValueError if it is damaged or incomplete."""
-    value = _read_json(path)
-    if type(value) is not dict or any(type(value.get(part)) is not dict for part in ("config", "inputs")):
-        raise _not_of_negcap(path, value)
-    return value
-
-
-def _not_of_negcap(path: Path, value: object) -> ValueError:
-    return ValueError(f"{path} must be what negcap wrote, is damaged: {value!r:.60}")
+        return TypeAdapter(kind).validate_json(path.read_bytes(), strict=True)
+    except ValidationError as error:
+        fault = error.errors(include_url=False)[0]
+        where = " ".join(map(str, fault["loc"]))
+        raise ValueError(f"{path} must be what negcap wrote, is damaged: {where} {fault['msg']}") from None
 
 
 # an epoch's generator begins with seed * SEED_STRIDE + epoch
@@ -428,7 +398,7 @@ def epoch_seed(seed: int, epoch: int) -> int:
     return seed * SEED_STRIDE + epoch
 
 
-def read_history(path: Path, epochs: float = inf) -> list[JsonObject]:
+def read_history(path: Path, epochs: float = math.inf) -> list[JsonObject]:
     """The lines of metrics.jsonl for the first `epochs` epochs: weights may be older. Raises ValueError if damaged."""
     try:
         lines = path.read_text("utf-8").splitlines() if path.exists() and epochs else []
@@ -443,28 +413,45 @@ def write_history(path: Path, history: Sequence[JsonObject]) -> None:
 
 
 class ArrayWriter:
-    """Appends to arrays, each of which is a file of a folder, so that they may be larger than the memory."""
+    """Writes arrays, each of which is a file of a folder, part by part, so that they may be larger than the memory."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self.layout: dict[str, tuple[str, int]] = {}  # by name, the type of an array and its length
+        self.layout: dict[str, tuple[str, tuple[int, ...]]] = {}  # by name, the type of an array and its shape
 
     def append(self, **arrays: np.ndarray) -> None:
-        """Append arrays (n,) to those of these names, which have their type."""
+        """Append arrays (n, …) to those of these names, which have their type and the same shape but for n."""
         for name, values in arrays.items():
-            kind, length = self.layout.get(name, (values.dtype.str, 0))
+            kind, (length, *row_shape) = self.layout.get(name, (values.dtype.str, (0, *values.shape[1:])))
             if kind != values.dtype.str:
                 raise TypeError(f"{name} must be {kind}, was: {values.dtype.str}")
             # opened for each part, so that no more files are open than are written to
             with (self._folder / name).open("ab") as file:
                 file.write(np.ascontiguousarray(values).data)
-            self.layout[name] = kind, length + len(values)
+            self.layout[name] = kind, (length + len(values), *row_shape)
+
+    def place(self, name: str, positions: Sequence[int], values: np.ndarray, length: int) -> None:
+        """Write values (n, …) at n positions of an array (length, …) whose rows are zeros until they are written.
+
+        Each row is written to the file, and not through a map of it, where a full disk would be no error but a crash.
+        """
+        path = self._folder / name
+        path.touch()
+        row_size = values.itemsize * math.prod(values.shape[1:])
+        with path.open("r+b") as file:
+            file.truncate(length * row_size)
+            for position, row in zip(positions, np.ascontiguousarray(values), strict=True):
+                file.seek(position * row_size)
+                file.write(row.data)
+        self.layout[name] = values.dtype.str, (length, *values.shape[1:])
 
 
 def mapped_arrays(
     run: Path, prefix: str, identity: object, write: Callable[[ArrayWriter], JsonObject | None]
 ) -> StoredTensors:
-    """Arrays in a folder of the run's cache, mapped into memory: what is not read stays on the disk. Not to be changed.
+    """Arrays in a folder of the run's cache, mapped into memory: what is not read stays on the disk.
+
+    What is changed in them is changed in memory alone.
 
     Args:
         run: the folder of a run.
@@ -478,7 +465,7 @@ def mapped_arrays(
     Raises:
         ValueError: a file is damaged.
     """
-    folder = cache_file(run, prefix, identity, "arrays")
+    folder = cache_folder(run, prefix, identity)
     if not folder.exists():
         _write_arrays(folder, write)
     _note_use(folder)
@@ -505,78 +492,40 @@ def _write_arrays(folder: Path, write: Callable[[ArrayWriter], JsonObject | None
         shutil.rmtree(unfinished, ignore_errors=True)
 
 
-def _mapped(path: Path, kind: str, length: int) -> Tensor:
-    """A file of numbers as a tensor (length,) that reads the file. Raises ValueError for a file of another size."""
+def _mapped(path: Path, kind: str, shape: Sequence[int]) -> Tensor:
+    """A file of numbers as a tensor that reads the file. Raises ValueError for a file of another size."""
     dtype = np.dtype(kind)
-    if path.stat().st_size != length * dtype.itemsize:
-        raise ValueError(f"{path.name} must have {length} numbers of {dtype.itemsize} bytes")
-    # an empty file cannot be mapped
-    values = np.memmap(path, dtype, "r") if length else np.empty(0, dtype)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that the tensor must not be written to
-        return torch.from_numpy(values)
+    if path.stat().st_size != math.prod(shape) * dtype.itemsize:
+        raise ValueError(f"{path.name} must have {math.prod(shape)} numbers of {dtype.itemsize} bytes")
+    # copy on write, as torch takes only arrays that may be written to; an empty file cannot be mapped
+    values = np.memmap(path, dtype, "c", shape=tuple(shape)) if math.prod(shape) else np.empty(shape, dtype)
+    return torch.from_numpy(values)
 
 
-def cache_file(run: Path, prefix: str, identity: object, suffix: str) -> Path:
-    """A file in the run's cache; the arguments are those of `cached_arrays`. suffix: of its name."""
+def cache_folder(run: Path, prefix: str, identity: object) -> Path:
+    """The folder in the run's cache that `mapped_arrays` writes and reads; the arguments are the same."""
     # 16 hex digits are 64 bits: no two entries of a run share a name by chance
     key = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]
-    return scratch_folder(run, "encoded") / f"{prefix}{key}.{suffix}"
+    return scratch_folder(run, "encoded") / f"{prefix}{key}.arrays"
 
 
 def _note_use(entry: Path) -> None:
-    """Mark an entry of the cache as used now, and delete those of its kind that were used longest ago; KEPT_ENTRIES
-    stay.
+    """Mark a folder of the cache as used now, and delete those of its kind that were used longest ago; KEPT_ENTRIES
+    stay. The kind is what stands before the last hyphen of the name: features-4f0c.arrays, texts-90ab.arrays.
 
-    An entry is what has one name without its suffixes, such as features-4f0c.safetensors and features-4f0c.npy. What
-    another process has mapped into memory it can read on. What is being written has a temporary name, and stays. Of a
-    run that cannot be written to, nothing is noted or deleted.
+    What another process has mapped into memory it can read on. What is being written has a temporary name, and stays.
+    Of a run that cannot be written to, nothing is noted or deleted.
     """
     kind = entry.name.rpartition("-")[0]
-    files_of_entries: dict[str, list[Path]] = {}
     with suppress(OSError):  # another process deletes, too
         os.utime(entry)
-        for path in entry.parent.glob(f"{kind}-*"):
-            name = path.name.partition(".")[0]
-            if name.rpartition("-")[0] == kind and path.suffix != TEMPORARY:
-                files_of_entries.setdefault(name, []).append(path)
-        last_use = {name: max(path.stat().st_mtime_ns for path in paths) for name, paths in files_of_entries.items()}
-        longest_ago_first = sorted(last_use, key=lambda name: last_use[name])
-        for name in longest_ago_first[:-KEPT_ENTRIES]:
-            # in reverse order .safetensors, which says that an entry is there, is before .npy
-            for path in sorted(files_of_entries[name], reverse=True):
-                _delete_from_cache(path)
-
-
-def _delete_from_cache(path: Path) -> None:
-    """Delete a file or folder of the cache; a folder first gets a temporary name, as half an entry must have none."""
-    if not path.is_dir():
-        path.unlink()
-        return
-    unfinished = path.with_name(f"{path.name}.{secrets.token_hex(4)}{TEMPORARY}")
-    path.rename(unfinished)
-    shutil.rmtree(unfinished, ignore_errors=True)
-
-
-def cached_arrays(run: Path, prefix: str, identity: object, make: Callable[[], Arrays]) -> StoredTensors:
-    """Read the tensors and the JSON of a safetensors file in the run's cache; if it does not exist, write it first.
-
-    Args:
-        run: the folder of a run.
-        prefix: of the file's name, which a hash of `identity` completes.
-        identity: JSON-compatible data from which the content follows.
-        make: computes the tensors and the JSON.
-
-    Raises:
-        ValueError: the file is damaged.
-    """
-    path = cache_file(run, prefix, identity, "safetensors")
-    if not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        tensors, about = make()
-        write_atomically(path, sealed_tensors(tensors, about))
-    _note_use(path)
-    try:
-        return read_sealed_tensors(path)
-    except ValueError as error:
-        raise ValueError(f"{error}; delete it, and it is computed again") from None
+        entries = [
+            path
+            for path in entry.parent.glob(f"{kind}-*")
+            if path.name.rpartition("-")[0] == kind and path.suffix != TEMPORARY
+        ]
+        for path in sorted(entries, key=lambda path: path.stat().st_mtime_ns)[:-KEPT_ENTRIES]:
+            # under a temporary name first, as half an entry must have none that is read
+            unfinished = path.with_name(f"{path.name}.{secrets.token_hex(4)}{TEMPORARY}")
+            path.rename(unfinished)
+            shutil.rmtree(unfinished, ignore_errors=True)

@@ -120,6 +120,7 @@ class TrainConfig(Settings):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
+        """Refuse settings that contradict each other. Raises ValueError, which names them."""
         if self.leave_out and (self.left_out is None or self.left_out.part >= self.left_out.parts):
             rule = "leave_out must be a part, from 0, and how many there are, as in 0/2"
             raise ValueError(f"{rule}, was: {self.leave_out}")
@@ -176,7 +177,8 @@ class TrainConfig(Settings):
         """The learning rate of an epoch; epochs count from 1."""
         # without `constant`, the rate falls first after as many epochs as between two falls
         constant = self.decay_every if self.constant is None else self.constant
-        decays = -(-max(0, epoch - constant) // self.decay_every)
+        epochs_after = max(0, epoch - constant)
+        decays = -(-epochs_after // self.decay_every)  # rounded up: the first epoch after them already has a lower rate
         return max(self.least_rate, self.learning_rate * self.decay**decays)
 
 
@@ -196,6 +198,7 @@ class RecurrentConfig(TrainConfig):
 
     @model_validator(mode="after")
     def _check_encoders(self) -> Self:
+        """Refuse a joint space that cannot be shared equally by reading directions and heads. Raises ValueError."""
         if self.bidirectional and self.joint % 2:
             raise ValueError(f"joint must be even for two directions, was: {self.joint}")
         if self.text_encoder == "attention" and self.joint % (2 * self.heads):
@@ -265,6 +268,7 @@ class ContrastiveConfig(DualConfig):
 
     @model_validator(mode="after")
     def _check_margin(self) -> Self:
+        """Refuse a margin by concreteness for a model without negatives. Raises ValueError."""
         if self.concreteness_margin and self.model not in WITH_NEGATIVES:
             raise ValueError(f"concreteness_margin is for negclip and ce-clip, the model was: {self.model}")
         return self
@@ -301,6 +305,7 @@ class UniVseConfig(RecurrentConfig):
 
     @model_validator(mode="after")
     def _check_alpha(self) -> Self:
+        """Refuse to train an α that has no logit, or nothing to weight. Raises ValueError."""
         if self.learn_alpha and (not 0 < self.alpha < 1 or not self.components):
             raise ValueError("learn_alpha is for univse with components and an alpha between 0 and 1")
         return self
@@ -322,7 +327,8 @@ class MhadConfig(TrainWithNegativesConfig):
 
     @field_validator("other_vectors", mode="before")
     @classmethod
-    def _split(cls, files: object) -> object:
+    def _split_codes_from_files(cls, files: object) -> object:
+        """Texts CODE=FILE, as the command line gives them, as pairs: "de=v.txt" -> ("de", "v.txt")."""
         if not isinstance(files, (tuple, list)):
             return files  # no collection: the field's type refuses it with a message
         return tuple(tuple(file.split("=", 1)) if isinstance(file, str) else file for file in files)

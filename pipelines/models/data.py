@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NamedTuple, Self
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import torch
@@ -212,7 +213,7 @@ class ComponentLists(NamedTuple):
     offsets: Tensor
 
     def known_components(self, texts: Tensor) -> RaggedRows:
-        """The components of texts (B,) without unknown words."""
+        """Those components of texts (B,) that have no unknown word: their rows in `words`, and whose each is."""
         entries = ragged_rows(self.offsets, texts)
         known = (self.words[entries.rows] != UNKNOWN_ID).all(1).cpu()
         return RaggedRows(entries.rows[known], entries.owner[known])
@@ -266,11 +267,8 @@ def places_in_groups(groups: Tensor) -> Tensor:
     Returns:
         (n,); of the groups 7 3 7 7 3 it is 0 0 1 2 1.
     """
-    ordered, order = groups.sort(stable=True)
-    first_of_group = torch.searchsorted(ordered, ordered)
-    place = torch.empty_like(order)
-    place[order] = torch.arange(len(groups)) - first_of_group
-    return place
+    numbers = pd.Series(groups.numpy())
+    return torch.from_numpy(numbers.groupby(numbers).cumcount().to_numpy(np.int64, copy=True))
 
 
 class RaggedRows(NamedTuple):
@@ -283,7 +281,11 @@ class RaggedRows(NamedTuple):
 
 
 def ragged_rows(offsets: Tensor, rows: Tensor) -> RaggedRows:
-    """All entries in rows (B,) of a ragged array. offsets: (n + 1,), where each row starts and the last one ends."""
+    """All entries in rows (B,) of a ragged array. offsets: (n + 1,), where each row starts and the last one ends.
+
+    In the array above, with offsets 0 2 2 3, the rows 2 and 0 have the entries 2 (hen), 0 and 1 (dog, cat); their
+    owners are 0, 1 and 1.
+    """
     starts = offsets[rows]
     sizes = offsets[rows + 1] - starts
     owner = torch.repeat_interleave(torch.arange(len(rows)), sizes)
@@ -336,9 +338,9 @@ def read_graphs(run: Path, captions: Captions, vocabulary: WordVocabulary, devic
 def encode_components(components: pa.Table, vocabulary: WordVocabulary, device: torch.device) -> SceneGraphs:
     """The rows of a table `components` as scene graphs: word ids on `device`, offsets on the CPU."""
     lists = []
-    for column, parts in PARTS.items():
-        entries = components[column].combine_chunks()
-        ids_of_parts = []
+    for column, parts in PARTS.items():  # such as "attributes", whose entries have the parts attribute and object
+        entries = components[column].combine_chunks()  # a list of entries for each text
+        ids_of_parts = []  # of each part, the word ids (total,) of all entries
         for part in parts:
             names = entries.flatten().field(part).dictionary_encode()  # each distinct name is looked up once
             ids = np.array(component_ids(vocabulary, names.dictionary.to_pylist()), np.int64)
@@ -387,8 +389,12 @@ class PackedSentences(NamedTuple):
 
 
 def pack_sentences(offsets: Tensor, rows: Tensor, longest: int | None = None) -> PackedSentences:
-    """The packed layout of sentences `rows` (B,) of a flat array of word ids; offsets: (n + 1,), where each starts.
-    longest: how many of a sentence's words are used, at most; None: all.
+    """The packed layout of some of n sentences, whose words stand one sentence after the other in a flat array.
+
+    Args:
+        offsets: (n + 1,) where each sentence starts in the array, and the last one ends.
+        rows: (B,) the sentences to pack.
+        longest: how many of a sentence's words are used, at most; None: all.
     """
     starts = offsets[rows]
     lengths = (offsets[rows + 1] - starts).clamp(0, longest)
@@ -403,7 +409,7 @@ def pack_sentences(offsets: Tensor, rows: Tensor, longest: int | None = None) ->
 SINGULAR = ("a", "an", "one")  # quantities of one
 COLUMNS = ("negative", "operator", "family", "draw", "replaced", "replacement", "concreteness", "row")
 AT_ONCE = 1 << 16  # negatives encoded at a time
-ENCODED = 1  # version of the encoded arrays in the cache
+ENCODED = 2  # version of the encoded arrays in the cache
 
 # of each negative, what is kept beside its words
 OF_NEGATIVES = {
@@ -455,7 +461,7 @@ KNOWN_WORDS = "for more of known words, build with --set lexicon=own, or train w
 TOO_MANY = 1.0  # % of negatives that insert an unknown word, above which it is said
 
 
-def unknown_words_line(inserting: Mapping[str, UnknownWordCounts], then: str) -> str:
+def unknown_words_line(counts_by_operator: Mapping[str, UnknownWordCounts], then: str) -> str:
     """A line that says how many negatives insert a word that a model does not know, by operator; empty if it is no more
     than TOO_MANY %. then: what is done with them.
 
@@ -463,11 +469,11 @@ def unknown_words_line(inserting: Mapping[str, UnknownWordCounts], then: str) ->
     >>> unknown_words_line(counts, "they are left out")
     '10.0 % of the negatives insert a word that the model does not know (noun 20.0, numeral 0.0): they are left out'
     """
-    counts = inserting.values()
+    counts = counts_by_operator.values()
     every = UnknownWordCounts(sum(count.negatives for count in counts), sum(count.unknown for count in counts))
     if every.share <= TOO_MANY:
         return ""
-    shares = ", ".join(f"{name} {count.share:.1f}" for name, count in sorted(inserting.items()))
+    shares = ", ".join(f"{name} {count.share:.1f}" for name, count in sorted(counts_by_operator.items()))
     return f"{every.share:.1f} % of the negatives insert a word that the model does not know ({shares}): {then}"
 
 
@@ -491,7 +497,7 @@ class Corpus:
         known: (M,) bool, whether every word that it inserts is in the vocabulary.
         concreteness: (M,) float32, see `SampledNegatives`.
         row: (M,) its number in the table negatives.
-        inserting: by operator, how many of the selected negatives insert an unknown word.
+        unknown_words: by operator, how many of the selected negatives insert an unknown word.
         features: of the images.
     """
 
@@ -510,7 +516,7 @@ class Corpus:
     row: Tensor
     operators: tuple[str, ...]
     families: tuple[str, ...]
-    inserting: Mapping[str, UnknownWordCounts]
+    unknown_words: Mapping[str, UnknownWordCounts]
     features: ImageFeatures = NO_FEATURES
 
     @property
@@ -529,17 +535,8 @@ class Corpus:
 
     def made_by(self, operators: Sequence[str]) -> Tensor:
         """(M,) bool: True for negatives made by one of these operators."""
-        return _are(operators, self.operator, self.operators)
-
-    def of_families(self, families: Sequence[str]) -> Tensor:
-        """(M,) bool: True for negatives of one of these families."""
-        return _are(families, self.family, self.families)
-
-
-def _are(wanted: Sequence[str], codes: Tensor, names: Sequence[str]) -> Tensor:
-    """(M,) bool: whether the names of codes (M,), indices into `names`, are wanted."""
-    wanted_codes = [code for code, name in enumerate(names) if name in wanted]
-    return torch.isin(codes, torch.tensor(wanted_codes, dtype=codes.dtype))
+        numbers = [number for number, name in enumerate(self.operators) if name in operators]
+        return torch.isin(self.operator, torch.tensor(numbers, dtype=self.operator.dtype))
 
 
 def encode_run(
@@ -582,7 +579,7 @@ def encode_run(
         **{name: arrays[name] for name in OF_NEGATIVES},
         operators=tuple(stored.about["operators"]),
         families=tuple(stored.about["families"]),
-        inserting={name: UnknownWordCounts(*counts) for name, counts in stored.about["inserting"].items()},
+        unknown_words={name: UnknownWordCounts(*counts) for name, counts in stored.about["inserting"].items()},
         features=features,
     )
 
@@ -633,9 +630,9 @@ def _write_texts(
     # offsets go on where those of the captions end
     end = int(encoded_captions.offsets[-1])
     ids = pa.array(captions.ids, pa.string())
-    codes: dict[str, dict[str, int]] = {"operator": {}, "family": {}}
-    inserting: dict[str, list[int]] = {}
-    for shard in _shards(run, selection):
+    codes: dict[str, dict[str, int]] = {"operator": {}, "family": {}}  # the number of each name, as they come
+    inserting: dict[str, list[int]] = {}  # by operator: its negatives, and those of them with an unknown word
+    for shard in _selected_shards(run, selection):
         number = _numbers_of_captions(run, shard, ids)
         owner = np.repeat(np.arange(len(shard.captions)), np.diff(shard.starts))  # (negatives,) by caption of the shard
         texts = shard.captions["text"].combine_chunks()
@@ -647,23 +644,34 @@ def _write_texts(
             own_captions = texts.slice(first, owner_of_rows[-1] - first + 1)
             negatives = rows["negative"].combine_chunks()
             encoded, unknown = words[LANGUAGE].encode_negatives(negatives, own_captions, owner_of_rows - first)
-            for operator, inserts_unknown in zip(rows["operator"].to_pylist(), unknown.tolist(), strict=True):
-                counts = inserting.setdefault(operator, [0, 0])  # negatives, unknown: as in UnknownWordCounts
-                counts[0] += 1
-                counts[1] += inserts_unknown
-            # counted above, left out here: the reader is told how many were lost
+            _count_unknown(inserting, rows["operator"].to_pylist(), unknown)
+            # counted, but left out here: the reader is told how many were lost
             kept = ~unknown if selection is not None and selection.to_train else np.ones(len(rows), np.bool_)
             sizes = np.diff(encoded.offsets)
-            columns = {**_columns(rows, codes), "negative_caption": number[owner_of_rows], "known": ~unknown}
+            columns = {**_columns_to_keep(rows, codes), "negative_caption": number[owner_of_rows], "known": ~unknown}
             out.append(tokens=encoded.tokens[np.repeat(kept, sizes)], offsets=end + np.cumsum(sizes[kept]))
             out.append(**{name: columns[name][kept].astype(kind) for name, kind in OF_NEGATIVES.items()})
             end += int(sizes[kept].sum())
     return {"operators": [*codes["operator"]], "families": [*codes["family"]], "inserting": inserting}
 
 
+def _count_unknown(inserting: dict[str, list[int]], operators: Sequence[str], unknown: np.ndarray) -> None:
+    """Count negatives by operator, and those with an unknown word, in `inserting`, see `_write_texts`.
+
+    Args:
+        inserting: the counts so far, which are raised.
+        operators: (n,) of these negatives.
+        unknown: (n,) bool, whether each inserts a word that the model does not know.
+    """
+    for operator, inserts_unknown in zip(operators, unknown.tolist(), strict=True):
+        counts = inserting.setdefault(operator, [0, 0])
+        counts[0] += 1
+        counts[1] += inserts_unknown
+
+
 def _numbers_of_captions(run: Path, shard: CaptionsWithNegatives, ids: pa.Array) -> np.ndarray:
-    """The index among `ids` of each caption of a shard; any for one that is not there, as captions in other languages.
-    Raises ValueError if such a caption has negatives.
+    """The index among `ids` of each caption of a shard, (n,). One that is not there, such as a caption in another
+    language, gets the index 0, which nothing reads. Raises ValueError if such a caption has negatives.
     """
     numbers = pc.index_in(shard.captions["caption_id"].combine_chunks(), ids)
     is_lacking = numbers.is_null().to_numpy(zero_copy_only=False) & (np.diff(shard.starts) > 0)
@@ -673,7 +681,7 @@ def _numbers_of_captions(run: Path, shard: CaptionsWithNegatives, ids: pa.Array)
     return pc.fill_null(numbers, 0).to_numpy()
 
 
-def _shards(run: Path, selection: Selection | None) -> Iterator[CaptionsWithNegatives]:
+def _selected_shards(run: Path, selection: Selection | None) -> Iterator[CaptionsWithNegatives]:
     """The captions and negatives of each shard that are selected."""
     if selection is None:
         return iter(())
@@ -706,9 +714,12 @@ def _encode_captions(captions: Captions, words: Vocabularies) -> EncodedTexts:
     return EncodedTexts(tokens[rows.numpy()], starts_of(sizes[place]).numpy())
 
 
-def _columns(rows: pa.Table, codes: dict[str, dict[str, int]]) -> dict[str, np.ndarray]:
-    """The columns of some negatives that are kept as they are, and codes of operators and families: `codes` numbers
-    them, and gets those that it lacks.
+def _columns_to_keep(rows: pa.Table, codes: dict[str, dict[str, int]]) -> dict[str, np.ndarray]:
+    """What is kept of some negatives, by name, see OF_NEGATIVES.
+
+    Args:
+        rows: the negatives.
+        codes: numbers of the names of operators and of families; new names are added to it.
     """
     columns = {name: rows[name].to_numpy() for name in ("draw", "row")}
     columns["concreteness"] = concreteness(rows).numpy()

@@ -35,6 +35,7 @@ class DualEncoder(EmbeddingModel):
         self.similarity = SIMILARITIES[config.similarity if isinstance(config, VseConfig) else "cosine"]
 
         def embedding(generator: Generator) -> nn.Module:
+            """The word vectors: learned ones, or a fixed part and a learned part joined."""
             # the fixed part comes from a file, the learned one from the images (VSE-C, section 3.1)
             if config.grounded_dim:
                 return TwoPartEmbedding(words, config.word_dim, config.grounded_dim, generator, vectors)
@@ -58,7 +59,7 @@ class ContrastiveEncoder(DualEncoder, losses.ContrastiveHead):
         scale = losses.SIGLIP_SCALE if config.model == "siglip" else losses.SCALE
         # learned as a logarithm, so that the scale itself stays above 0
         self.log_scale = nn.Parameter(torch.tensor(math.log(scale)))
-        self.learn(config.model, len(config.negative_families))
+        self.add_loss_parameters(config.model, len(config.negative_families))
 
 
 def embed_batch(
@@ -77,7 +78,7 @@ def embed_batch(
         sampled = NO_NEGATIVES
     # captions and negatives in one pass, which shares the states after their common prefixes
     rows = torch.cat([batch.captions, batch.texts.captions + sampled.rows])
-    with autocast(config, batch.features.device):
+    with autocast(config.amp, batch.features.device):
         images = model.image(batch.features)
         texts = model.sentences(batch.texts, rows)
     captions = len(batch.captions)

@@ -98,6 +98,7 @@ class ImageEncoder(nn.Module):
         pooling: str = "average",
         finish: Finish = unit_vectors,
     ) -> None:
+        """Make the linear layer, with weights from a generator."""
         super().__init__()
         self.finish = finish
         self.transform = transform
@@ -210,6 +211,7 @@ class AttentionHeads(nn.Module):
     """
 
     def __init__(self, size: int, width: int, heads: int, generator: Generator) -> None:
+        """Make K = `heads` context vectors (K, size) and matrices (K, width, size), with weights from a generator."""
         super().__init__()
         self.context = nn.Parameter(torch.empty(heads, size).normal_(generator=generator))
         self.of_context = nn.Parameter(torch.empty(heads, width, size))
@@ -260,6 +262,7 @@ class SentenceEncoder(nn.Module):
         heads: int = 3,
         attention_dim: int = 0,
     ) -> None:
+        """Make the LSTM, whose states have joint / heads numbers, and the heads that attend to them."""
         super().__init__()
         self.finish = finish
         self.embedding = embedding
@@ -269,7 +272,7 @@ class SentenceEncoder(nn.Module):
         self.heads = AttentionHeads(size, attention_dim or size, heads, generator)
 
     def attend(self, tokens: Tensor, offsets: Tensor, rows: Tensor) -> Attended:
-        """The heads over the words of sentences `rows` (B,), from <start> to <end>."""
+        """What each head attends to in sentences `rows` (B,), from <start> to <end>, and the vectors that it makes."""
         packed = pack_sentences(offsets, rows, MAX_WORDS + 1)
         words = self.embedding(tokens[to_device(packed.positions, tokens.device)])
         states, _ = self.lstm(PackedSequence(words, packed.sizes))
@@ -309,6 +312,7 @@ class TextEncoder(nn.Module):
         pooling: str = "max",
         kind: type[nn.GRU] | type[nn.LSTM] = nn.GRU,
     ) -> None:
+        """Make the recurrent net, with weights from a generator."""
         super().__init__()
         self.finish = finish
         self.pooling = pooling

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import secrets
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,9 +16,9 @@ from torch import Tensor
 
 from ...schemas.features import TABLE
 from ..engine.tables import has_table, hash_table, no_table, shards_of
-from .checkpoint import StoredTensors, cache_file, cached_arrays
+from .checkpoint import ArrayWriter, JsonObject, mapped_arrays
 
-LAYOUT = 1  # version of the array in the cache
+LAYOUT = 2  # version of the array in the cache
 
 
 class ImageFeatures(NamedTuple):
@@ -35,7 +34,7 @@ class ImageFeatures(NamedTuple):
 def read_features(run: Path, image_ids: Sequence[str], table: str = TABLE) -> ImageFeatures:
     """The features of these images from a table of the run, in the order of `image_ids`.
 
-    They are copied once from the table to an array in `RUN/encoded`, in float16 or float32 as in the table. Raises
+    They are copied once from the table to an array in the run's cache, in float16 or float32 as in the table. Raises
     FileNotFoundError if the table is missing; ValueError if its shards differ in backbone or shape, do not state their
     shape, hold an image twice or values that are not finite, if it has none of the images, or for a damaged array.
     """
@@ -44,53 +43,39 @@ def read_features(run: Path, image_ids: Sequence[str], table: str = TABLE) -> Im
     # the order of the images is part of the key: row i of the array is of image i
     ids = hashlib.sha256("\n".join(image_ids).encode()).hexdigest()
     identity = [LAYOUT, hash_table(run, table), ids]
-    path = cache_file(run, f"{table}-", identity, "npy")
-    stored = cached_arrays(run, f"{table}-", identity, lambda: _store(run, image_ids, table, path))
-    try:
-        # copy on write: torch takes only writable arrays, and what is written never reaches the file
-        values = np.load(path, mmap_mode="c")
-    except (OSError, ValueError, EOFError) as error:
-        kept = path.with_suffix(".safetensors")
-        raise ValueError(f"{path} is damaged ({error}): delete {kept}, and it is computed again") from None
-    return ImageFeatures(torch.from_numpy(values), stored.about["backbone"], stored.tensors["available"])
+    stored = mapped_arrays(
+        run, f"{table}-", identity, partial(_write_features, run=run, image_ids=image_ids, table=table)
+    )
+    return ImageFeatures(stored.tensors["values"], stored.about["backbone"], stored.tensors["available"])
 
 
-def _store(run: Path, image_ids: Sequence[str], table: str, path: Path) -> StoredTensors:
-    """Write the images' features to `path`, npy, a shard at a time; returns what else is kept."""
-    number = {image: n for n, image in enumerate(image_ids)}
-    available = torch.zeros(len(image_ids), dtype=torch.bool)
+def _write_features(out: ArrayWriter, run: Path, image_ids: Sequence[str], table: str) -> JsonObject:
+    """Write the arrays `values` and `available` of ImageFeatures, a shard at a time; returns the backbone."""
+    number_of_image = {image: number for number, image in enumerate(image_ids)}
+    available = np.zeros(len(image_ids), np.bool_)
     first: ShardFeatures | None = None
     seen = set[str]()
-    start = 0  # of the array in the file, behind its header
-    temporary = path.with_name(f"{path.name}.{secrets.token_hex(4)}.tmp")
-    try:
-        with temporary.open("xb") as file:  # not through a map, where a full disk would be no error but a crash
-            for shard in shards_of(run, table):
-                rows = shard.read()
-                read = feature_values(rows, shard.name)
-                values = read.values.numpy()
-                if first is None:
-                    first = read
-                    header = {"descr": values.dtype.str, "fortran_order": False}
-                    np.lib.format.write_array_header_1_0(file, {**header, "shape": (len(number), *values.shape[1:])})
-                    start = file.tell()
-                elif not read.is_like(first):
-                    raise ValueError(f"{shard.name} must have the backbone and shape of the shards before it")
-                for row, image in enumerate(rows["image_id"].to_pylist()):
-                    if image in seen:
-                        raise ValueError(f"{shard.name} must hold each image once, holds twice: {image}")
-                    seen.add(image)
-                    if image in number:
-                        available[number[image]] = True
-                        file.seek(start + number[image] * values[row].nbytes)
-                        file.write(values[row].data)
-                file.truncate(start + len(number) * values[:1].nbytes)  # zeros for images behind the last one written
-        if first is None or not available.any():
-            raise ValueError(f"{table} of {run} must have features of its images, has none")
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
-    return StoredTensors({"available": available}, {"backbone": first.backbone})
+    for shard in shards_of(run, table):
+        rows = shard.read()
+        features = feature_values(rows, shard.name)
+        first = first or features
+        if not features.is_like(first):
+            raise ValueError(f"{shard.name} must have the backbone and shape of the shards before it")
+        wanted = []  # the rows of images that are asked for
+        positions = []  # of these images among all
+        for row, image in enumerate(rows["image_id"].to_pylist()):
+            if image in seen:
+                raise ValueError(f"{shard.name} must hold each image once, holds twice: {image}")
+            seen.add(image)
+            if image in number_of_image:
+                wanted.append(row)
+                positions.append(number_of_image[image])
+        available[positions] = True
+        out.place("values", positions, features.values.numpy()[wanted], len(image_ids))
+    if first is None or not available.any():
+        raise ValueError(f"{table} of {run} must have features of its images, has none")
+    out.append(available=available)
+    return {"backbone": first.backbone}
 
 
 class ShardFeatures(NamedTuple):

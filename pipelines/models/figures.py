@@ -155,6 +155,11 @@ def format_difference(value: float, interval: Sequence[float]) -> str:
     return f"{value:+.1f} ({interval[0]:+.1f} to {interval[1]:+.1f})"
 
 
+def table_if_any(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A Markdown table; empty without rows."""
+    return markdown_table(head, rows) if rows else ""
+
+
 def write_results(folder: Path, name: str, values: JsonMapping, text: str) -> str:
     """Write `<name>.json` with the values, and the text as `<name>.md`, to a folder; returns the text."""
     with locked(folder):
@@ -238,15 +243,16 @@ def ratios_with_intervals(counts: np.ndarray, sizes: np.ndarray, seed: int, resa
     samples = bootstrap(counts, sizes, seed, resamples)
     images_with_cases = np.broadcast_to(np.count_nonzero(sizes, axis=0), len(values)).tolist()
     ratios = []
-    for value, images, of_value in zip(values, images_with_cases, samples.T, strict=True):
+    for value, images, samples_of_value in zip(values, images_with_cases, samples.T, strict=True):
         # all resamples of only hits, or only misses, are equal, and their interval would be a point
         is_at_limit = value in (0.0, 100.0) and images
-        ratios.append(Figure(value, at_limit(value, images) if is_at_limit else percentile_interval(of_value)))
+        interval = interval_at_limit(value, images) if is_at_limit else percentile_interval(samples_of_value)
+        ratios.append(Figure(value, interval))
     return ratios
 
 
-def at_limit(percent: float, cases: int) -> Interval:
-    """The interval of 0 or 100 % of independent cases."""
+def interval_at_limit(percent: float, cases: int) -> Interval:
+    """Wilson's interval of 0 or 100 % of some independent cases: of 0 of 10 it is 0 to 27.8 %."""
     low, high = wilson(percent / 100, cases)
     return Interval(0.0, 100 * high) if percent == 0 else Interval(100 * low, 100.0)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple, TypeVar
@@ -163,8 +163,7 @@ def _resume(folder: Path | None, models: checkpoint.Models, optimizers: checkpoi
     """
     if folder is None or not (folder / f"{checkpoint.LAST}.safetensors").exists():
         return _Progress(0, 0, {"epoch": 0, "value": -math.inf}, [])
-    types = {"epoch": int, "steps": int, "best": dict}
-    last = checkpoint.restore(folder, checkpoint.LAST, models, optimizers, types)
+    last = checkpoint.restore(folder, checkpoint.LAST, models, optimizers)
     return _Progress(last.state["epoch"], last.state["steps"], last.state["best"], last.read_history())
 
 
@@ -182,32 +181,28 @@ def _move_weights(optimizer: torch.optim.Optimizer, loss: Tensor, clip: float | 
     optimizer.step()
 
 
+@dataclass
 class _EpochClock:
-    """Tells how far a long epoch is: after SAY_AFTER seconds, then ever more seldom."""
+    """Tells how far a long epoch is: after SAY_AFTER seconds, then ever more seldom.
 
-    def __init__(self, epoch: int, epochs: int, steps_in_all: int | None, say: Say) -> None:
-        """Start the clock of an epoch.
+    epoch: its number, from 1, of so many epochs. steps_in_all: of this epoch; None: not known, and nothing is said.
+    began, last_said: times in seconds, the latter of the last line that was said.
+    """
 
-        Args:
-            epoch: its number, from 1.
-            epochs: how many epochs the training has.
-            steps_in_all: how many steps this epoch has; None: not known, and nothing is said.
-            say: called with each line of progress.
-        """
-        self.began = time.perf_counter()
-        self._last_said = self.began  # when the last line was said
-        self._epoch = epoch
-        self._epochs = epochs
-        self._steps_in_all = steps_in_all
-        self._say = say
+    epoch: int
+    epochs: int
+    steps_in_all: int | None
+    say: Say
+    began: float = field(default_factory=time.perf_counter)
+    last_said: float = field(default_factory=time.perf_counter)
 
     def tell(self, steps: int) -> None:
         """Say how far the epoch is after so many steps, if it is time."""
         now = time.perf_counter()
         pause = max(SAY_AFTER, (now - self.began) / SAY_TIMES)
-        if self._steps_in_all and now - self._last_said > pause:
-            self._last_said = now
-            self._say(format_progress(self._epoch, self._epochs, steps / self._steps_in_all, now - self.began))
+        if self.steps_in_all and now - self.last_said > pause:
+            self.last_said = now
+            self.say(format_progress(self.epoch, self.epochs, steps / self.steps_in_all, now - self.began))
 
 
 def format_progress(epoch: int, epochs: int, share: float, seconds: float) -> str:

@@ -37,6 +37,7 @@ class Hinges(NamedTuple):
 
 
 def _hinges(scores: Tensor, margin: float, same_image: Tensor | None) -> Hinges:
+    """The hinges [α + s(false) - s(true)]₊ of all false captions and images; the arguments are those of the losses."""
     true = scores.diagonal()
     is_false = ~torch.eye(len(scores), dtype=torch.bool, device=scores.device)
     if same_image is not None:
@@ -171,12 +172,15 @@ def next_thresholds(thresholds: Tensor, true: Tensor, false: Tensor, owner: Tens
 
 
 class ContrastiveHead(nn.Module):
-    """A model with what contrastive losses learn beside encoders: `log_scale`, log(1/τ), and what `learn` adds."""
+    """A model with what contrastive losses learn beside encoders: `log_scale`, log(1/τ), a bias and thresholds."""
 
     log_scale: Tensor
 
-    def learn(self, kind: str, families: int) -> None:
-        """Add `bias`, SigLIP's, and `thresholds`, CE-CLIP's for each family of negatives, 0 before the first batch."""
+    def add_loss_parameters(self, kind: str, families: int) -> None:
+        """Add `bias`, which SigLIP learns, and `thresholds`, which CE-CLIP moves, as parameters of this model.
+
+        kind: of the loss, such as siglip. families: of negatives, each of which has a threshold, 0 at first.
+        """
         siglip = kind == "siglip"
         self.bias = nn.Parameter(torch.tensor(SIGLIP_BIAS if siglip else 0.0), requires_grad=siglip)
         # a parameter without gradient, so that it is saved, loaded and averaged as the weights are
@@ -235,10 +239,10 @@ def contrastive_terms(
     kind: str,
     model: ContrastiveHead,
     images: Tensor,
-    true: Tensor,
-    false: Tensor,
+    captions: Tensor,
+    negatives: Tensor,
     sampled: SampledNegatives,
-    same: Tensor,
+    same_image: Tensor,
     margin: float,
 ) -> Terms:
     """The terms of a contrastive loss by name, on unit vectors.
@@ -247,27 +251,32 @@ def contrastive_terms(
         kind: infonce, siglip, negclip or ce-clip, which also moves the model's thresholds while it is trained.
         model: what the loss learns.
         images: (B, d).
-        true: (B, d), their captions.
-        false: (P, d), negatives of the captions.
+        captions: (B, d), of the images.
+        negatives: (P, d), of the captions.
         sampled: which negatives these are.
-        same: (B, B) bool, True where caption j describes image i.
+        same_image: (B, B) bool, True where caption j describes image i.
         margin: see `negative_scores`.
+
+    Returns:
+        `itc`, of images with texts; for CE-CLIP also `imc`, inside the texts, and `cmr`, the ranking of a caption above
+        its negatives.
     """
     scale = model.scale
-    logits = scale * images @ true.T
+    logits = scale * images @ captions.T
     if kind == "siglip":
-        return {"itc": sigmoid_loss(logits + model.bias, same)}
+        return {"itc": sigmoid_loss(logits + model.bias, same_image)}
     if kind == "infonce":
-        return {"itc": info_nce(logits, same)}
-    cosines = negative_scores(images, false, sampled, margin)
-    terms = {"itc": info_nce(logits, same, scale * cosines.with_all)}
+        return {"itc": info_nce(logits, same_image)}
+    cosines = negative_scores(images, negatives, sampled, margin)
+    terms = {"itc": info_nce(logits, same_image, scale * cosines.with_all)}
     if kind == "ce-clip":
         true_logits = logits.diagonal()
         false_logits = scale * cosines.with_own
         owner = to_device(sampled.owner, images.device)
         family = to_device(sampled.family, images.device)
-        terms["imc"] = TEXT_WEIGHT * intra_modal_loss(true_logits, scale * true @ false.T)
+        terms["imc"] = TEXT_WEIGHT * intra_modal_loss(true_logits, scale * captions @ negatives.T)
         terms["cmr"] = RANK_WEIGHT * rank_loss(true_logits, false_logits, owner, model.thresholds[family])
-        if model.training and len(false):
+        # evaluation must not change the model
+        if model.training and len(negatives):
             model.thresholds.copy_(next_thresholds(model.thresholds, true_logits, false_logits, owner, family))
     return terms

@@ -25,6 +25,7 @@ class RegionEncoder(nn.Module):
     """
 
     def __init__(self, config: MhadConfig, size: int, generator: Generator) -> None:
+        """Make the layers, with weights from a generator; size: D, of a region's features."""
         super().__init__()
         # not pooled: the heads decide which regions count
         self.transform = config.transform
@@ -165,19 +166,20 @@ class CaptionPool:
     """
 
     def __init__(self, config: MhadConfig, corpus: Corpus, train: Tensor) -> None:
+        """Sort the captions `train` (n,) of a corpus by image and language."""
         captions = corpus.captions
         image = captions.image
         by_image = train[image[train].argsort(stable=True)]
-        rows = {language: captions.in_language(by_image, language) for language in captions.languages}
-        first = rows.pop(captions.languages[0])
+        first_language, *further_languages = captions.languages
         # of the captions of the first language, of which a batch is made, the place among those of their image
-        self.position = torch.zeros(len(image), dtype=torch.long)
-        self.position[first] = places_in_groups(image[first])
+        of_batches = captions.in_language(by_image, first_language)
+        self.position = torch.zeros(len(image), dtype=torch.long)  # (C,)
+        self.position[of_batches] = places_in_groups(image[of_batches])
         self.image = image
-        self.rows = rows
-        # where the captions of each image begin in `rows`, and the last ones end
+        # by further language, the train captions (n,), those of an image together, and where those of each image begin
+        self.rows = {language: captions.in_language(by_image, language) for language in further_languages}
         images = torch.arange(len(captions.image_ids) + 1)
-        self.starts = {language: torch.searchsorted(image[of_train], images) for language, of_train in rows.items()}
+        self.starts = {language: torch.searchsorted(image[rows], images) for language, rows in self.rows.items()}
         self.negatives = negative_sampler(config, corpus, train) if config.negative_families else None
         self.order = EpochOrder(-1, {})
 
@@ -195,6 +197,7 @@ class CaptionPool:
         for language, rows in self.order.rows.items():
             starts = self.starts[language][image]
             ends = self.starts[language][image + 1]
+            # caption k of an image has the k-th of the shuffled ones; an image with fewer begins anew
             partners[language] = rows[starts + self.position[captions] % (ends - starts)]
         english = partners.get(LANGUAGE, captions)
         negatives = None if self.negatives is None else self.negatives.sample(english, generator)
@@ -224,7 +227,7 @@ def mhad_losses(
     if negatives is not None:
         # English captions and their negatives in one pass of the English encoder
         rows[LANGUAGE] = torch.cat([rows[LANGUAGE], batch.texts.captions + negatives.rows])
-    with autocast(config, device):
+    with autocast(config.amp, device):
         images = model.image(batch.features)
         texts = {}
         for language, captions in rows.items():

@@ -61,10 +61,12 @@ class NegativePool:
     """
 
     def __init__(self, starts: Tensor, k: int, family: Tensor | None = None, wanted: Tensor | None = None) -> None:
+        """Keep the wanted negatives as places of the pool, those of a caption side by side."""
         self.k = k
         self.family = family
-        self.rows = None if wanted is None else wanted.nonzero()[:, 0]
+        self.rows = None if wanted is None else wanted.nonzero()[:, 0]  # of each place, the negative that is there
         if wanted is not None:
+            # where a caption's negatives begin in the pool: behind the wanted ones of all captions before it
             wanted_before = torch.nn.functional.pad(wanted.cumsum(0), (1, 0))  # (M + 1,) before each negative
             starts = wanted_before[starts]
         self.starts = starts
@@ -83,13 +85,20 @@ class NegativePool:
         rows = captions.numpy()
         first = starts[rows]  # (B,) the place in the pool of each caption's first negative
         sizes = torch.from_numpy(starts[rows + 1] - first)
-        weights = None if self.family is None else self._weights(torch.from_numpy(first), sizes)
+        weights = None if self.family is None else self._family_weights(torch.from_numpy(first), sizes)
         sampled = sample_of_each(sizes, self.k, generator, weights)
         places = torch.from_numpy(first[:, None] + sampled.which.numpy())
         return SampledMembers(self._rows_at(places), sampled.mask)
 
-    def _weights(self, first: Tensor, sizes: Tensor) -> Tensor:
-        """(B, w): 1 / n for a negative of a family of which its caption has n, from its `first` one on."""
+    def _family_weights(self, first: Tensor, sizes: Tensor) -> Tensor:
+        """Weights (B, w) of each caption's negatives by which all families are equally likely.
+
+        A negative has the weight 1 / n if its caption has n of its family.
+
+        Args:
+            first: (B,) the place of each caption's first negative in the pool.
+            sizes: (B,) how many it has; w is the largest.
+        """
         assert self.family is not None
         columns = torch.arange(int(sizes.max()) if len(sizes) else 0)
         family = self.family[self._rows_at(first[:, None] + columns)].long()

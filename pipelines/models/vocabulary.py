@@ -15,7 +15,7 @@ from functools import cached_property, lru_cache
 from itertools import islice
 from pathlib import Path
 from types import MappingProxyType
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +23,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import torch
 from torch import Tensor
+
+if TYPE_CHECKING:
+    from nltk.tokenize.destructive import NLTKWordTokenizer
 
 PAD, START, END, UNKNOWN = SPECIALS = ("<pad>", "<start>", "<end>", "<unk>")
 PAD_ID, START_ID, END_ID, UNKNOWN_ID = range(len(SPECIALS))
@@ -42,15 +45,9 @@ class EncodedNegatives(NamedTuple):
     inserts_unknown: npt.NDArray[np.bool_]
 
 
-class Tokenizer(Protocol):
-    """What splits a text into words."""
-
-    def tokenize(self, text: str) -> list[str]:
-        """The words of a text."""
-
-
 @lru_cache(maxsize=1)
-def _tokenizer() -> Tokenizer:
+def _tokenizer() -> NLTKWordTokenizer:
+    """NLTK's word tokenizer, which is imported when the first text is read."""
     from nltk.tokenize.destructive import NLTKWordTokenizer
 
     return NLTKWordTokenizer()
@@ -100,6 +97,7 @@ class WordVocabulary:
     words: tuple[str, ...]
 
     def __post_init__(self) -> None:
+        """Raise ValueError unless the special words come first, and each word is there once."""
         if self.words[: len(SPECIALS)] != SPECIALS:
             raise ValueError(f"vocabulary must begin with {' '.join(SPECIALS)}, began with: {self.words[:4]}")
         if len(self.ids) != len(self.words):
@@ -121,7 +119,7 @@ class WordVocabulary:
 
     def encode(self, texts: pa.Array | pa.ChunkedArray | Iterable[str]) -> EncodedTexts:
         """Encode texts as word ids, each from <start> to <end>; unknown words become <unk>."""
-        encoded = self._numbered(texts)
+        encoded = self._encode_with_new_ids(texts)
         # numbers from len(self) on are of words that are not known
         np.putmask(encoded.tokens, encoded.tokens >= len(self), UNKNOWN_ID)
         return encoded
@@ -136,7 +134,7 @@ class WordVocabulary:
         array([ True])
         """
         texts = pa.chunked_array([captions, negatives], pa.string())
-        tokens, offsets = self._numbered(texts)
+        tokens, offsets = self._encode_with_new_ids(texts)
         # each unknown word of a text has its position among the tokens, its text, and its text's caption
         position = np.flatnonzero(tokens >= len(self))
         text = np.searchsorted(offsets, position, side="right") - 1
@@ -153,8 +151,11 @@ class WordVocabulary:
         encoded = EncodedTexts(tokens[first:], offsets[len(captions) :] - first)
         return EncodedNegatives(encoded, inserts_unknown)
 
-    def _numbered(self, texts: pa.Array | pa.ChunkedArray | Iterable[str]) -> EncodedTexts:
-        """Texts as `encode` encodes them, but that each unknown word has a number of its own, from len(self) on."""
+    def _encode_with_new_ids(self, texts: pa.Array | pa.ChunkedArray | Iterable[str]) -> EncodedTexts:
+        """Texts as `encode` encodes them, but that each unknown word has an id of its own, from len(self) on.
+
+        Of the vocabulary `<pad> <start> <end> <unk> a`, "a cat" becomes 1 4 5 2.
+        """
         array = texts if isinstance(texts, (pa.Array, pa.ChunkedArray)) else pa.array(list(texts), pa.string())
         array = array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
         # texts -> pieces between white space -> words of a piece, each distinct piece tokenized and looked up once
@@ -166,7 +167,7 @@ class WordVocabulary:
         for piece in pieces.dictionary.to_pylist():
             ids_of_pieces.append([numbers.setdefault(word, len(numbers)) for word in _tokenize_piece(piece)])
         words = pa.array(ids_of_pieces, pa.list_(pa.int32())).take(pieces.indices)
-        text_ends = _ends(words)[_ends(pieces_of_texts)]
+        text_ends = _list_ends(words)[_list_ends(pieces_of_texts)]
         # between two texts stand <end> of the first and <start> of the second
         marks = np.tile(np.array([START_ID, END_ID], np.int32), len(array))
         tokens = np.insert(words.flatten().to_numpy(), np.repeat(text_ends, 2)[1:-1], marks)
@@ -176,7 +177,7 @@ class WordVocabulary:
 Vocabularies = Mapping[str, WordVocabulary]  # by language
 
 
-def _ends(lists: pa.ListArray) -> npt.NDArray[np.int64]:
+def _list_ends(lists: pa.ListArray) -> npt.NDArray[np.int64]:
     """0, and where each of n lists ends among the values of all: (n + 1,)."""
     return np.concatenate([[0], np.cumsum(lists.value_lengths().to_numpy(zero_copy_only=False))]).astype(np.int64)
 
@@ -206,7 +207,7 @@ def read_vectors(path: Path, vocabulary: WordVocabulary, size: int) -> Tensor:
     vectors (n, size). Raises ValueError, naming file and line, for another format or size, or none of the words.
     """
     vectors = torch.full((len(vocabulary), size), torch.nan)
-    for word, values in _npz(path, size) if _is_zip(path) else _text(path, size):
+    for word, values in _read_npz(path, size) if _is_zip(path) else _read_text(path, size):
         number = vocabulary.ids.get(word)
         if number is not None:
             vectors[number] = torch.from_numpy(np.array(values, np.float32))
@@ -237,7 +238,7 @@ def _is_zip(path: Path) -> bool:
         return file.read(2) == b"PK"
 
 
-def _text(path: Path, size: int) -> Vectors:
+def _read_text(path: Path, size: int) -> Vectors:
     """The words and vectors of a text file."""
     with path.open(encoding="utf-8", errors="replace") as file:
         for number, line in enumerate(file, 1):
@@ -262,7 +263,7 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def _npz(path: Path, size: int) -> Vectors:
+def _read_npz(path: Path, size: int) -> Vectors:
     """The words and vectors of an npz file."""
     try:
         with np.load(path, allow_pickle=False) as file:

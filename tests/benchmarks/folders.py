@@ -22,7 +22,7 @@ from negcap.pipelines.engine.lock import LOCK
 from negcap.pipelines.engine.shards import MANIFESTS, list_shards
 from tests.benchmarks.injection import Ended, Fork, content
 from tests.pipelines.engine.conftest import WITHOUT_NEGCAP, DaskProcesses, wait_for
-from tests.pipelines.models.trainer_world import write_world
+from tests.pipelines.models.worlds import write_world
 from tests.tables import cut, flip
 
 if TYPE_CHECKING:

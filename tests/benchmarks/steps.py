@@ -24,7 +24,7 @@ from negcap.pipelines.models.config import configure
 from negcap.pipelines.models.device import rows_to_device
 from negcap.pipelines.models.trainer import OBJECTIVES
 from negcap.pipelines.models.trainer.train import TrainingData, make_batch, read_training_data
-from tests.pipelines.models.trainer_world import write_features
+from tests.pipelines.models.worlds import write_features
 
 TABLE, SIZE = "features_random", 1280
 ROUNDS, STEPS = 3, 4

@@ -7,7 +7,7 @@ import pytest
 
 from negcap.pipelines.cli import main
 from negcap.pipelines.engine.shards import list_shards
-from tests.pipelines.models.trainer_world import write_world
+from tests.pipelines.models.worlds import write_world
 from tests.tables import halve
 
 HERE = ("--scheduler", "synchronous", "--quiet")

@@ -51,6 +51,7 @@ class RankingModel:
     """
 
     def __init__(self, folder: Path, run: Path, image_ids: list[str], rows: Tensor, device: torch.device) -> None:
+        """Load the model, and embed the images once."""
         self.device = device
         self.model, vocabularies, config = load_model(folder, device)
         if OBJECTIVES[config.model].needs_components:
@@ -70,7 +71,7 @@ class RankingModel:
 
 
 def ngrams(sentence: Words, n: int) -> list[tuple[str, ...]]:
-    """All n-grams of a sentence, in order."""
+    """All n-grams of a sentence, in order: of "a dog runs" and n = 2, ("a", "dog") and ("dog", "runs")."""
     return list(zip(*(sentence[start:] for start in range(n)), strict=False))
 
 
@@ -84,7 +85,8 @@ def bleu(candidates: Sequence[Words], references: Sequence[Sequence[Words]]) -> 
     """Corpus BLEU-1 to BLEU-4 in %; references: one or more sentences per candidate."""
     from nltk.translate.bleu_score import corpus_bleu
 
-    weights = [tuple(1 / n if k < n else 0.0 for k in range(ORDERS)) for n in range(1, ORDERS + 1)]
+    # BLEU-n is the geometric mean of the precisions of n-grams of 1 to n words: BLEU-2 has the weights ½ ½ 0 0
+    weights = [(1 / n,) * n + (0.0,) * (ORDERS - n) for n in range(1, ORDERS + 1)]
     with warnings.catch_warnings():
         # NLTK warns if there are no n-grams in common, where a score of 0 says enough.
         warnings.simplefilter("ignore")
@@ -117,16 +119,17 @@ def cider_d(candidates: Sequence[Words], references: Sequence[Sequence[Words]]) 
     lengths = range(1, ORDERS + 1)
     documents_with: Counter[tuple[str, ...]] = Counter()  # how many documents have an n-gram
     for document in references:
-        documents_with.update({gram for sentence in document for n in lengths for gram in ngrams(sentence, n)})
+        grams = {gram for sentence in document for n in lengths for gram in ngrams(sentence, n)}
+        documents_with.update(grams)
     # log(documents / documents with the n-gram) as a difference of logs; an n-gram that no reference has counts as 1.
     log_documents = math.log(max(len(references), 1))
 
     def weigh(sentence: Words, n: int) -> dict[tuple[str, ...], float]:
         """Count times inverse document frequency of each n-gram of a sentence."""
-        counts = Counter(ngrams(sentence, n))
-        return {
-            gram: count * (log_documents - math.log(max(documents_with[gram], 1))) for gram, count in counts.items()
-        }
+        weights = {}
+        for gram, count in Counter(ngrams(sentence, n)).items():
+            weights[gram] = count * (log_documents - math.log(max(documents_with[gram], 1)))
+        return weights
 
     def similarity(candidate: Words, reference: Words, n: int) -> float:
         """The cosine of the clipped weights of n-grams, lowered by the difference of the lengths."""
@@ -201,15 +204,23 @@ class ReferenceCaptions:
     def __init__(
         self, captions: Captions, available: Tensor, train: Sequence[str], config: CaptionerEvaluateConfig
     ) -> None:
+        """Choose the captions of a split, and group them by image.
+
+        Args:
+            captions: of the run.
+            available: (I,) bool, images with features.
+            train: the splits that the captioner was trained on.
+            config: which split, and how many of its images.
+        """
         chosen = captions.to_evaluate(config.split, available, config.limit)
         texts = normalize(captions.texts).to_pylist()
         images = captions.image[chosen].tolist()
-        sentences: dict[int, list[list[str]]] = {image: [] for image in sorted(set(images))}
+        words_by_image: dict[int, list[list[str]]] = {image: [] for image in sorted(set(images))}
         for row, image in zip(chosen.tolist(), images, strict=True):
-            sentences[image].append(texts[row].split())
-        self.rows = torch.tensor(list(sentences))
-        self.captions = list(sentences.values())
-        self.ids = [captions.image_ids[image] for image in sentences]
+            words_by_image[image].append(texts[row].split())
+        self.rows = torch.tensor(list(words_by_image))
+        self.captions = list(words_by_image.values())
+        self.ids = [captions.image_ids[image] for image in words_by_image]
         self.train = {texts[row] for row in captions.of_splits(train).tolist()}
 
 

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from ....augment.reproducible import hash_keys, stream_bits, uniform_from_bits
 from ....schemas.captions import CAPTION_REASONS
-from ..data import starts_of
+from ..data import places_in_groups, starts_of
 from ..settings import WritingConfig
 from ..vocabulary import END_ID, PAD_ID, START_ID, UNKNOWN_ID, WordVocabulary
 from .model import Captioner, Generator, LSTMState, PaddedSentences
@@ -340,5 +340,4 @@ def generate_captions(
 def _next_slots(attempts: np.ndarray, missing: np.ndarray) -> CaptionSlots:
     """The next missing[i] captions of each image i, numbered from attempts[i]; both (I,)."""
     image = np.repeat(np.arange(len(missing)), missing)
-    first_of_image = np.repeat(missing.cumsum() - missing, missing)  # where the captions of its image begin
-    return CaptionSlots(image, number=attempts[image] + np.arange(len(image)) - first_of_image)
+    return CaptionSlots(image, number=attempts[image] + places_in_groups(torch.from_numpy(image)).numpy())

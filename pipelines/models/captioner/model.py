@@ -87,7 +87,7 @@ class Generator(nn.Module):
         return LSTMState(hidden, cell)
 
     def step(self, state: LSTMState, words: Tensor) -> NextWord:
-        """Read a word per sentence (B,), without dropout."""
+        """Read the next word of each of B sentences, `words` (B,), and tell what may follow; without dropout."""
         hidden, cell = torch.lstm_cell(self.embedding(words), state, *self.lstm.all_weights[0])
         return NextWord(self._logits(hidden), LSTMState(hidden, cell))
 
@@ -215,10 +215,10 @@ class Captioner:
         last = checkpoint.read_weights(folder, checkpoint.LAST)
         self.vocabulary = checkpoint.read_vocabularies(folder, [LANGUAGE])[LANGUAGE]
         try:
-            given = {name: value for name, value in identity["config"].items() if name not in CAPTIONER_RESUMABLE}
+            given = {name: value for name, value in identity.config.items() if name not in CAPTIONER_RESUMABLE}
             self.config = CaptionerConfig(run=Path(), output=folder, **given)
-            self.features = int(identity["features"])
-            self.backbone = identity["backbone"]
+            self.features = identity.features
+            self.backbone = identity.backbone
             self.nets = build_nets(self.config, self.features, len(self.vocabulary))
         except (KeyError, TypeError, ValueError, RuntimeError) as error:
             rule = f"{folder / checkpoint.CONFIG} must be what negcap captioner wrote"

@@ -150,9 +150,14 @@ AT_ONCE = 1024  # sentences per batch when no gradients are computed
 LOGGED_CAPTIONS = 4  # sampled captions per line of metrics.jsonl
 
 
-class LikelihoodBatch(NamedTuple):
-    """A step on the likelihood of captions `rows` (B,); noise: what z is drawn from."""
+class GeneratorBatch(NamedTuple):
+    """A step of the generator on captions `rows` (B,), or on their images.
 
+    phase: MLE for a step on the likelihood of the captions, GAN for one of policy gradient. noise: what z, and the
+    sentences of a policy gradient, are drawn from.
+    """
+
+    phase: str
     rows: Tensor
     noise: torch.Generator
 
@@ -164,14 +169,7 @@ class DiscriminatorBatch(NamedTuple):
     generated: PaddedSentences
 
 
-class PolicyBatch(NamedTuple):
-    """A step of policy gradient on the images of captions `rows` (B,); noise: what is sampled from."""
-
-    rows: Tensor
-    noise: torch.Generator
-
-
-CaptionerBatch = LikelihoodBatch | DiscriminatorBatch | PolicyBatch
+CaptionerBatch = GeneratorBatch | DiscriminatorBatch
 
 
 class PhaseEpoch(NamedTuple):
@@ -193,6 +191,7 @@ class Training:
     """
 
     def __init__(self, config: CaptionerConfig) -> None:
+        """Read the captions and features of the run, and make new nets."""
         self.config = config
         self.device = choose_device(config.device)
         captions = read_captions(config.run)
@@ -270,13 +269,11 @@ class Training:
 
     def step(self, batch: CaptionerBatch) -> TrainingStep:
         """The loss of a batch of any phase, and the optimizer that it moves."""
-        match batch:
-            case LikelihoodBatch():
-                return TrainingStep(self.likelihood(batch.rows, batch.noise), optimizer="likelihood")
-            case DiscriminatorBatch():
-                return self.discriminator_step(batch.rows, batch.generated)
-            case PolicyBatch():
-                return self.policy_step(batch.rows, batch.noise)
+        if isinstance(batch, DiscriminatorBatch):
+            return self.discriminator_step(batch.rows, batch.generated)
+        if batch.phase == MLE:
+            return TrainingStep(self.likelihood(batch.rows, batch.noise), optimizer="likelihood")
+        return self.policy_step(batch.rows, batch.noise)
 
     def discriminator_step(self, rows: Tensor, generated: PaddedSentences) -> TrainingStep:
         """The discriminator on captions `rows` (B,), generated ones of the same images, and those of other images. Its
@@ -312,6 +309,7 @@ class Training:
             images = discriminator.images(features)
 
         def reward(sentences: PaddedSentences, row: Tensor) -> Tensor:
+            """r(I, S) (b,) of sentences about the images row (b,) of the batch, as the discriminator sees them."""
             with torch.no_grad():
                 return discriminator(images[row], sentences).sigmoid()
 
@@ -331,42 +329,58 @@ class Training:
     def batches(self, epoch: PhaseEpoch, seed: int) -> Iterator[CaptionerBatch]:
         """The batches of an epoch, one at a time: each is sampled after the step on the one before it.
 
-        The likelihood's go through the train captions, the discriminator's through those it knows; the third phase has
-        `stages` times `generator_steps` steps of policy gradient, then one of the discriminator. After the first phase
-        the generator is that with the least validation loss.
+        Args:
+            epoch: its phase, and its number in this phase. The phase after that of maximum likelihood begins with the
+                generator of the least validation loss.
+            seed: of all that is drawn in this epoch.
         """
-        phase, number = epoch
-        config = self.config
-        generator = self.nets.generator
         order = torch.Generator().manual_seed(seed)
         noise = torch.Generator(self.device).manual_seed(seed)
-        is_second_phase = phase == DISCRIMINATOR or (phase == GAN and not config.discriminator_epochs)
-        if number == 1 and is_second_phase:
-            checkpoint.restore(config.output, MLE, {"generator": generator})
-        if phase == MLE:
-            generator.dropout.train()
+        after_likelihood = GAN if not self.config.discriminator_epochs else DISCRIMINATOR
+        if epoch == PhaseEpoch(after_likelihood, 1):
+            checkpoint.restore(self.config.output, MLE, {"generator": self.nets.generator})
+        if epoch.phase == MLE:
             # Dropout draws from PyTorch's global generator, so this one is seeded, and put back afterwards.
             with torch.random.fork_rng(devices=[self.device] if self.device.type == "cuda" else []):
                 torch.manual_seed(seed)
-                for rows in shuffled_batches(self.train, config.batch_size, order):
-                    yield LikelihoodBatch(rows, noise)
-            generator.dropout.eval()
-        elif phase == DISCRIMINATOR:
-            # Captions are generated for many batches at a time, as the generator does not change in this phase.
-            for rows in shuffled_batches(self.known, AT_ONCE, order):
-                generated = self.sample(self.features_of(rows), noise)
-                for part in torch.arange(len(rows)).split(config.batch_size):
-                    if len(part) > 1:  # a single caption has no other image
-                        yield DiscriminatorBatch(rows[part], generated.select(part.to(self.device)))
+                self.nets.generator.dropout.train()
+                for rows in shuffled_batches(self.train, self.config.batch_size, order):
+                    yield GeneratorBatch(MLE, rows, noise)
+                self.nets.generator.dropout.eval()
+        elif epoch.phase == DISCRIMINATOR:
+            yield from self._discriminator_batches(order, noise)
         else:
-            for turn in range(1, config.stages * (config.generator_steps + 1) + 1):
-                is_policy_step = turn % (config.generator_steps + 1) != 0
-                captions = self.train if is_policy_step else self.known
-                rows = captions[torch.randint(len(captions), (config.batch_size,), generator=order)]
-                if is_policy_step:
-                    yield PolicyBatch(rows, noise)
-                else:
-                    yield DiscriminatorBatch(rows, self.sample(self.features_of(rows), noise))
+            yield from self._adversarial_batches(order, noise)
+
+    def _discriminator_batches(self, order: torch.Generator, noise: torch.Generator) -> Iterator[DiscriminatorBatch]:
+        """Batches of all captions that the discriminator is trained on, in random order; noise: of the generated ones.
+
+        Captions are generated for many batches at a time, as the generator does not change in this phase.
+        """
+        for rows in shuffled_batches(self.known, AT_ONCE, order):
+            generated = self.sample(self.features_of(rows), noise)
+            for part in torch.arange(len(rows)).split(self.config.batch_size):
+                if len(part) > 1:  # a single caption has no other image
+                    yield DiscriminatorBatch(rows[part], generated.select(part.to(self.device)))
+
+    def _adversarial_batches(self, order: torch.Generator, noise: torch.Generator) -> Iterator[CaptionerBatch]:
+        """`stages` times `generator_steps` steps of policy gradient, then one of the discriminator, on random captions.
+
+        Args:
+            order: what captions are drawn from.
+            noise: what sentences are sampled from.
+        """
+        config = self.config
+
+        def random_rows(captions: Tensor) -> Tensor:
+            """A batch of captions (B,), drawn with replacement."""
+            return captions[torch.randint(len(captions), (config.batch_size,), generator=order)]
+
+        for _ in range(config.stages):
+            for _ in range(config.generator_steps):
+                yield GeneratorBatch(GAN, random_rows(self.train), noise)
+            rows = random_rows(self.known)
+            yield DiscriminatorBatch(rows, self.sample(self.features_of(rows), noise))
 
     def evaluate(self, line: Line, epoch: PhaseEpoch) -> Line:
         """The line of an epoch's losses with what is measured after it: the phase, the discriminator's accuracies on
@@ -446,6 +460,7 @@ def _train(config: CaptionerConfig, overwrite: bool, say: Say) -> Path:
     epochs = [PhaseEpoch(phase, number) for phase, count in counts.items() for number in range(1, count + 1)]
 
     def evaluate(line: Line) -> Line:
+        """Measure after an epoch, and keep the generator of an adversarial one."""
         epoch = epochs[line["epoch"] - 1]
         line = training.evaluate(line, epoch)
         if epoch.phase == GAN:
@@ -454,7 +469,7 @@ def _train(config: CaptionerConfig, overwrite: bool, say: Say) -> Path:
 
     def report(history: Sequence[Line]) -> None:
         draw_curves(history, folder / "curves.png")
-        say(progress_of(history[-1]))
+        say(describe_epoch(history[-1]))
 
     # One Adam for each loss; the likelihood's and the policy's move the same net.
     optimizers = {
@@ -486,7 +501,7 @@ def _train(config: CaptionerConfig, overwrite: bool, say: Say) -> Path:
     return folder
 
 
-def progress_of(line: Line) -> str:
+def describe_epoch(line: Line) -> str:
     """A line of progress of an epoch: `mle 3: loss 2.104, validation 2.310, distinct-2 0.412, 8 s | A dog runs.`"""
     figures = {"loss": line["loss"] if line["phase"] == MLE else None, "validation": line.get("validation_loss")}
     figures |= {name: line.get(name) for name in ("reward", "entropy")}

@@ -92,7 +92,7 @@ class HuggingFace(_Clip):
         return unit_vectors(_pooled(self.clip.get_image_features(pixel_values=pixels)))
 
     def texts(self, ids: Tensor) -> Tensor:
-        """Unit vectors (B, d) of token ids (B, T). RunTexts of like length are read together: padding costs little."""
+        """Unit vectors (B, d) of token ids (B, T). Texts of like length are read together: padding costs little."""
         lengths = (ids != self.padding).sum(1)
         order = lengths.argsort(stable=True)
         parts = []
@@ -127,6 +127,7 @@ def tiny(config: ClipConfig, words: Sequence[str]) -> HuggingFace:
     tokens = {word: number for number, word in enumerate((*SPECIAL, *words))}
 
     def sizes(width: int) -> dict[str, int]:
+        """The settings that both transformers have, as transformers names them; width: of the transformer."""
         return {
             "hidden_size": width,
             "intermediate_size": 4 * width,
@@ -237,5 +238,5 @@ def towers(config: ClipConfig, words: Sequence[str]) -> Towers:
         model = HuggingFace(pretrained.read_hugging_face(folder)) if folder else tiny(config, words)
         if not hasattr(model.clip, "logit_scale"):
             raise ValueError(f"model must be a CLIP, {rest} has a {type(model.clip).__name__}")
-    model.learn(config.objective, len(config.negative_families))
+    model.add_loss_parameters(config.objective, len(config.negative_families))
     return model

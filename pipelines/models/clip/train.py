@@ -38,18 +38,25 @@ COLUMNS = ("caption_id", "negative", "operator", "family", "draw", "concreteness
 WORD = re.compile(r"\w+|[^\w\s]")
 
 
-class Pairs:
-    """The captions of some splits that have an image file, their images, and their negatives.
-
-    ids: (C,) caption_ids. files: one per image (I). texts: (C,) captions, in the order of their images. image: (C,) the
-    index of each caption's image. negatives: (M,) texts. starts: (C + 1,) where those of each caption begin. owner:
-    (M,) the caption of each. operators, families: (M,) names. concreteness: (M,) see `Drawn`. first: (M,) bool, the
-    first that its operator made of the caption.
+class CaptionedPictures:
+    """The C captions of some splits, their I images, and their M negatives.
 
     Raises ValueError if there are no captions, FileNotFoundError if an image file is missing, naming the first.
+
+    Attributes:
+        ids, texts: (C,) of the captions.
+        image: (C,) the index of each caption's image.
+        files: (I,) the file of each image.
+        negatives: (M,) texts, those of a caption together.
+        starts: (C + 1,) where the negatives of each caption begin, and the last ones end.
+        owner: (M,) the caption of each negative.
+        operators, families: (M,) names.
+        concreteness: (M,) see `SampledNegatives`.
+        first: (M,) bool, True for the first negative that its operator made of the caption.
     """
 
     def __init__(self, config: ClipConfig, splits: Sequence[str]) -> None:
+        """Read the captions of some splits with their negatives, and find their image files."""
         if config.refined:
             table = "refined"
         else:
@@ -101,14 +108,14 @@ class Pairs:
         unknown_words = set(compress(words, is_unknown))
         return torch.tensor([words.isdisjoint(unknown_words) for words in inserted])
 
-    def inserting(self, known: Tensor) -> dict[str, UnknownWordCounts]:
-        """By operator, how many of its negatives insert a word that the model does not know; known: (M,) bool."""
-        table = pd.DataFrame({"operator": self.operators, "unknown": ~known.numpy()})
-        counts = table.groupby("operator")["unknown"].agg(["size", "sum"])
-        return {
-            str(name): UnknownWordCounts(*map(int, row))
-            for name, row in zip(counts.index, counts.to_numpy(), strict=True)
-        }
+    def count_unknown(self, known: Tensor) -> dict[str, UnknownWordCounts]:
+        """By operator, how many of its negatives insert a word that the model does not know.
+
+        known: (M,) bool, see `known_to`.
+        """
+        negatives = Counter(self.operators)
+        unknown = Counter(compress(self.operators, (~known).tolist()))
+        return {name: UnknownWordCounts(negatives[name], unknown[name]) for name in sorted(negatives)}
 
 
 class Counterparts(NamedTuple):
@@ -124,7 +131,7 @@ class Counterparts(NamedTuple):
 def read_counterparts(config: ClipConfig, ids: Sequence[str]) -> Counterparts:
     """The counterparts of captions with these caption_ids (C,). Raises ValueError if there are none."""
     index = {caption_id: number for number, caption_id in enumerate(ids)}
-    counterparts: list[tuple[int, Path, str]] = []
+    counterparts: list[tuple[int, Path, str]] = []  # the number of the caption, the picture, the negative
     for table in read_table(config.run, "counterparts") if has_table(config.run, "counterparts") else ():
         for row in table.to_pylist():
             if row["caption_id"] in index:
@@ -145,7 +152,13 @@ class SampledCounterparts(NamedTuple):
 
 
 def sample_counterparts(owner: Tensor, captions: Tensor, generator: Generator) -> SampledCounterparts:
-    """A random counterpart of each caption of a batch (B,); owner: (N,) of Counterparts."""
+    """A random counterpart of each caption of a batch that has any.
+
+    Args:
+        owner: (N,) the caption of each counterpart, ascending.
+        captions: (B,) those of the batch.
+        generator: of random numbers.
+    """
     # As owners ascend, those of a caption are the rows from start to end.
     start = torch.searchsorted(owner, captions)
     end = torch.searchsorted(owner, captions, right=True)
@@ -156,9 +169,11 @@ def sample_counterparts(owner: Tensor, captions: Tensor, generator: Generator) -
     return SampledCounterparts(start[positions] + offset, positions)
 
 
-class Encoded:
-    """Pictures and texts as tensors on the CPU: pixels (I, 3, h, w) float16, and token ids of captions (C, T) and of
-    negatives (M, T), int32. Raises ValueError naming a file that is no image.
+class EncodedData:
+    """Pictures and texts as the model reads them, on the CPU. Raises ValueError naming a file that is no image.
+
+    pixels: (I, 3, h, w) float16, of the pictures. captions: (C, T) int32, the token ids of the captions. negatives: (M,
+    T) int32, those of the negatives.
     """
 
     def __init__(self, model: Towers, files: Sequence[Path], texts: Sequence[str], negatives: Sequence[str]) -> None:
@@ -180,7 +195,7 @@ def frequent_words(texts: Sequence[str]) -> list[str]:
     return sorted(word for word, count in counts.items() if count > 1)
 
 
-def sampler_of(pairs: Pairs, known: Tensor, config: ClipConfig) -> NegativeSampler | None:
+def sampler_of(pairs: CaptionedPictures, known: Tensor, config: ClipConfig) -> NegativeSampler | None:
     """The sampler of negatives for a training; None if its loss has none.
 
     Args:
@@ -204,14 +219,14 @@ def sampler_of(pairs: Pairs, known: Tensor, config: ClipConfig) -> NegativeSampl
     return NegativeSampler(pool, family, torch.arange(len(names)), pairs.concreteness, len(pool))
 
 
-def batches_of_one_caption_per_image(pairs: Pairs, batch_size: int, generator: Generator) -> Iterator[Tensor]:
+def batches_of_one_caption_per_image(
+    pairs: CaptionedPictures, batch_size: int, generator: Generator
+) -> Iterator[Tensor]:
     """Batches of captions (B,) for one epoch: of every image one random caption, the images in random order."""
     shuffled = torch.rand(len(pairs.texts), generator=generator).argsort()
-    # A stable sort by image keeps the captions of an image in their random order, so the first one is a random one.
-    image, order = pairs.image[shuffled].sort(stable=True)
-    first_of_image = torch.searchsorted(image, torch.arange(len(pairs.files)))
-    chosen = shuffled[order[first_of_image]]  # (I,)
-    return shuffled_batches(chosen, batch_size, generator)
+    # where each image comes first in this random order: there stands a random one of its captions
+    _, first_of_image = np.unique(pairs.image[shuffled].numpy(), return_index=True)
+    return shuffled_batches(shuffled[first_of_image], batch_size, generator)
 
 
 WARM_UP = 0.05  # the share of the steps in which the learning rate rises
@@ -241,25 +256,26 @@ class ClipBatch(NamedTuple):
 
 
 class ClipTraining:
-    """A model, what it is trained on, and what it is validated on. inserting: see `Pairs.inserting`."""
+    """A model, what it is trained on, and what it is validated on."""
 
     def __init__(self, config: ClipConfig) -> None:
+        """Read the pictures and captions to train and to validate on, and load or make the model."""
         self.config = config
         self.device = choose_device(config.device)
-        self.pairs = Pairs(config, config.train_splits)
+        self.pairs = CaptionedPictures(config, config.train_splits)
         self.model = towers(config, frequent_words(self.pairs.texts)).to(self.device)
-        self.data = Encoded(self.model, self.pairs.files, self.pairs.texts, self.pairs.negatives)
+        self.data = EncodedData(self.model, self.pairs.files, self.pairs.texts, self.pairs.negatives)
         known = self.pairs.known_to(self.model)
-        self.inserting = self.pairs.inserting(known)
+        self.unknown_words = self.pairs.count_unknown(known)
         self.sampler = sampler_of(self.pairs, known, config)
         self.counterparts: Counterparts | None = None
         self.loss = config.objective
         if config.objective == TRIPLET:
             self.loss = "negclip"  # TripletCLIP's first term, see `counterparts_loss` for the second
             self.counterparts = read_counterparts(config, self.pairs.ids)
-            self.pictures = Encoded(self.model, self.counterparts.files, self.counterparts.texts, ())
-        self.held_out = Pairs(config, [config.validation_split])
-        self.held_out_data = Encoded(self.model, self.held_out.files, self.held_out.texts, self.held_out.negatives)
+            self.pictures = EncodedData(self.model, self.counterparts.files, self.counterparts.texts, ())
+        self.held_out = CaptionedPictures(config, [config.validation_split])
+        self.held_out_data = EncodedData(self.model, self.held_out.files, self.held_out.texts, self.held_out.negatives)
         # A negative with a word that the model does not know may read like its caption, and would say nothing.
         self.held_out.first &= self.held_out.known_to(self.model)
         batches = torch.arange(len(self.pairs.files)).split(config.batch_size)
@@ -275,7 +291,7 @@ class ClipTraining:
         return torch.optim.AdamW(groups, self.config.learning_rate)
 
     def learning_rate(self, steps_done: int) -> float:
-        """Of the next step."""
+        """The learning rate of the next step, after so many steps of the whole training."""
         all_steps = self.config.epochs * self.steps_per_epoch
         return self.config.learning_rate * warm_up_and_cosine(steps_done, all_steps)
 
@@ -300,14 +316,14 @@ class ClipTraining:
         sampled = NO_NEGATIVES if self.sampler is None else self.sampler.sample(captions, batch.generator)
         image = self.pairs.image[captions]
         negatives = self.data.negatives[sampled.rows]
-        with autocast(self.config, self.device):
+        with autocast(self.config.amp, self.device):
             images = self.images(self.data.pixels[image])
             texts = self.texts(self.data.captions[captions])
-            false = self.texts(negatives) if len(negatives) else images[:0]
+            negative_vectors = self.texts(negatives) if len(negatives) else images[:0]
         # (B, B): where the captions of a batch are of one image, each is true of the other's picture, too.
         same_image = (image[:, None] == image[None, :]).to(self.device)
         margin = self.config.concreteness_margin
-        terms = contrastive_terms(self.loss, self.model, images, texts, false, sampled, same_image, margin)
+        terms = contrastive_terms(self.loss, self.model, images, texts, negative_vectors, sampled, same_image, margin)
         if self.counterparts is not None:
             rows, positions = sample_counterparts(self.counterparts.owner, captions, batch.generator)
             if len(rows):
@@ -318,7 +334,7 @@ class ClipTraining:
         """TripletCLIP's second term (Patel et al. 2024): NegCLIP's loss of the pictures of negatives, where the
         captions are the negatives; rows: (n,) the counterparts, captions: (n,) the captions they are of.
         """
-        with autocast(self.config, self.device):
+        with autocast(self.config.amp, self.device):
             images = self.images(self.pictures.pixels[rows])
             texts = self.texts(self.pictures.captions[rows])
             false = self.texts(self.data.captions[captions])
@@ -344,15 +360,17 @@ def _train_clip(config: ClipConfig, overwrite: bool, say: Say) -> Path:
     training = ClipTraining(config)
     pairs = training.pairs
     if training.sampler is not None:
-        lost = unknown_words_line(training.inserting, f"they are not trained on; {KNOWN_WORDS}")
+        lost = unknown_words_line(training.unknown_words, f"they are not trained on; {KNOWN_WORDS}")
         if lost:
             say(lost)
 
     def validate(line: Line) -> Line:
+        """The metrics of the held-out pictures after an epoch."""
         metrics = evaluate(training.model, training.held_out, training.held_out_data, config, training.device)
         return {"validation": metrics}
 
     def report(history: Sequence[Line]) -> None:
+        """Write a line for each epoch so far, and say what the last one brought."""
         write_history(config.output / "metrics.jsonl", list(history))
         line = history[-1]
         best = max(earlier_line["validation"]["rsum"] for earlier_line in history)
@@ -385,7 +403,9 @@ ClipMetrics = dict[str, float | dict[str, float]]
 
 
 @torch.inference_mode()
-def evaluate(model: Towers, pairs: Pairs, data: Encoded, config: ClipConfig, device: torch.device) -> ClipMetrics:
+def evaluate(
+    model: Towers, pairs: CaptionedPictures, data: EncodedData, config: ClipConfig, device: torch.device
+) -> ClipMetrics:
     """How well a model finds images by captions and the reverse, and tells captions from negatives.
 
     `pairs` has by operator the percentage of captions that are nearer to their image than the first negative that the
@@ -403,6 +423,7 @@ def evaluate(model: Towers, pairs: Pairs, data: Encoded, config: ClipConfig, dev
     images = torch.cat([model.images(part.to(device).float()) for part in data.pixels.split(config.batch_size)])
 
     def embed(table: Tensor) -> Tensor:
+        """The vectors (n, d) of texts by their token ids (n, T)."""
         return torch.cat([model.texts(part.long().to(device)) for part in table.split(4 * config.batch_size)])
 
     captions = embed(data.captions)
@@ -415,11 +436,11 @@ def evaluate(model: Towers, pairs: Pairs, data: Encoded, config: ClipConfig, dev
     # The caption is nearer than its negative where the image's product with their difference is positive.
     difference = captions[owner] - embed(data.negatives[first])
     is_right = (images[image_of_caption[owner]] * difference).sum(1).cpu() > 0
-    table = pd.DataFrame({"operator": np.array(pairs.operators)[first.numpy()], "right": is_right.numpy()})
-    by_operator = table.groupby("operator")["right"].agg(["size", "mean"])
-    shares = 100 * by_operator["mean"]
-    many = by_operator["size"] >= LEAST_PAIRS
-    counted = shares[many] if many.any() else shares
+    operators = np.array(pairs.operators)[first.numpy()]
+    right_by_operator = pd.Series(is_right.numpy()).groupby(operators).agg(["size", "mean"])
+    shares = 100 * right_by_operator["mean"]
+    has_many = right_by_operator["size"] >= LEAST_PAIRS
+    counted = shares[has_many] if has_many.any() else shares
     named_shares = {str(name): float(share) for name, share in shares.items()}
     return {**metrics, "pairs": {**named_shares, "mean": fmean(counted)}}
 

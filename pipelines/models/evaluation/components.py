@@ -68,36 +68,41 @@ def frequent_queries(
         images: I, how many there are.
         written: see `written_forms`.
     """
-    kinds_and_words = zip(vocabulary["kind"].to_pylist(), map(tuple, vocabulary["words"].to_pylist()), strict=True)
-    known = set(kinds_and_words)  # what the train captions lack, or hardly have, is no fair query
+    # such as ("triple", ("dog", "run on", "grass")); what the train captions lack, or hardly have, is no fair query
+    known = set(zip(vocabulary["kind"].to_pylist(), map(tuple, vocabulary["words"].to_pylist()), strict=True))
     queries = {}
-    for kind, (column, vocabulary_kind, least) in QUERIES.items():
+    for kind, query_kind in QUERIES.items():
         images_with: dict[Words, set[int]] = {}
-        for image_of_caption, items in zip(image, components[column].to_pylist(), strict=True):
+        for image_of_caption, items in zip(image, components[query_kind.column].to_pylist(), strict=True):
             for item in items:
-                words = tuple(item[part] for part in PARTS[column])
+                words = tuple(item[part] for part in PARTS[query_kind.column])
                 images_with.setdefault(words, set()).add(image_of_caption)
-        frequent = sorted(
-            words for words, having in images_with.items() if len(having) >= least and (vocabulary_kind, words) in known
-        )
+        frequent = []
+        for words, having in sorted(images_with.items()):
+            if len(having) >= query_kind.images and (query_kind.vocabulary_kind, words) in known:
+                frequent.append(words)
         true = torch.zeros(len(frequent), images, dtype=torch.bool)
         for row, words in enumerate(frequent):
             true[row, sorted(images_with[words])] = True
-        queries[kind] = Queries([phrase(words, written) for words in frequent], true)
+        queries[kind] = Queries([query_phrase(words, written) for words in frequent], true)
     return queries
 
 
-def phrase(words: Words, written: Mapping[str, str]) -> QueryPhrase:
-    """A component as people write it; written: the written form of each relation."""
+def query_phrase(words: Words, written: Mapping[str, str]) -> QueryPhrase:
+    """A component as people write it: ("dog", "run on", "grass") -> "dog running on grass".
+
+    written: the written form of each relation, "run on" -> "running on".
+    """
     return QueryPhrase(words, " ".join(written.get(word, word) for word in words))
 
 
 def written_forms(components: pa.Table, parses: pa.Table) -> dict[str, str]:
     """The most frequent written form of each relation: "run on" -> "running on". Both tables: one row per caption."""
-    counts: dict[str, Counter[str]] = {}
+    counts: dict[str, Counter[str]] = {}  # by relation, how often each form of it is written
     columns = (components["relations"].to_pylist(), parses["tokens"].to_pylist(), parses["text"].to_pylist())
     for relations, tokens, text in zip(*columns, strict=True):
         for item in relations:
+            # the tokens of a relation, such as "running" and "on", need not stand side by side
             words = [text[tokens[number]["start"] : tokens[number]["end"]] for number in item["tokens"]]
             form = " ".join(words).lower()
             counts.setdefault(item["relation"], Counter())[form or item["relation"]] += 1
@@ -170,7 +175,6 @@ def detected_queries(instances: Path, images: Sequence[str]) -> Queries:
 
 
 AT_ONCE = 1 << 11  # candidates scored at a time
-Score = Callable[[Sequence[Words], Tensor], Tensor]  # candidates (m), their images (m,) -> (m,)
 
 
 class AttachmentQuestion(NamedTuple):
@@ -183,6 +187,22 @@ class AttachmentQuestion(NamedTuple):
     image: int
     candidates: Sequence[Words]
     right: Sequence[tuple[bool, ...]]
+
+
+class QuestionCandidates(NamedTuple):
+    """The m candidates of some questions, one question after the other, and the image (m,) that each is compared with,
+    an index in the split.
+    """
+
+    words: list[Words]
+    image: Tensor
+
+    @classmethod
+    def of(cls, questions: Sequence[AttachmentQuestion]) -> QuestionCandidates:
+        """Those of these questions."""
+        words = [candidate for question in questions for candidate in question.candidates]
+        images = [question.image for question in questions for _ in question.candidates]
+        return cls(words, torch.tensor(images))
 
 
 def phrase_parsing(
@@ -204,26 +224,23 @@ def phrase_parsing(
         known: as of `read_questions`.
 
     Returns:
-        Entries `attribute` and `relation`, see `accuracy`.
+        Entries `attribute` and `relation`, see `answer_accuracy`.
     """
     accuracies = {}
-    for kind, questions in read_questions(graphs, split.owner.tolist(), known).items():
-        candidates = [words for question in questions for words in question.candidates]
+    for kind, questions in read_questions(graphs, split.image_of_caption.tolist(), known).items():
+        candidates = QuestionCandidates.of(questions)
         # A phrase is embedded once, however many questions have it as a candidate.
-        row_of_words = {words: row for row, words in enumerate(dict.fromkeys(candidates))}
-        phrases = [phrase(words, written) for words in row_of_words]
+        row_of_words = {words: row for row, words in enumerate(dict.fromkeys(candidates.words))}
+        phrases = [query_phrase(words, written) for words in row_of_words]
         vectors = torch.cat([embed(phrases[start : start + AT_ONCE]) for start in range(0, len(phrases), AT_ONCE)])
-
-        def score(
-            words: Sequence[Words],
-            images: Tensor,
-            vectors: Tensor = vectors,  # bound now: the loop goes on with other vectors
-            row_of_words: Mapping[Words, int] = row_of_words,
-        ) -> Tensor:
-            rows = torch.tensor([row_of_words[candidate] for candidate in words], device=vectors.device)
-            return similarity.pairs(split.images[images.to(vectors.device)], vectors[rows])
-
-        accuracies[kind] = accuracy(questions, score)
+        rows = torch.tensor([row_of_words[words] for words in candidates.words]).to(vectors.device)
+        image = candidates.image.to(vectors.device)
+        with torch.inference_mode():
+            scores = [
+                similarity.pairs(split.image_vectors[image[part]], vectors[rows[part]])
+                for part in torch.arange(len(rows)).split(AT_ONCE)
+            ]
+        accuracies[kind] = answer_accuracy(questions, torch.cat(scores))
     return accuracies
 
 
@@ -264,33 +281,36 @@ def read_questions(
     return {kind: of_kind for kind, of_kind in questions.items() if of_kind}
 
 
-def accuracy(questions: Sequence[AttachmentQuestion], score: Score) -> dict[str, float]:
-    """The accuracy, in %, of the candidates with the highest scores, and ", random" of a uniform choice.
+def answer_accuracy(questions: Sequence[AttachmentQuestion], scores: Tensor) -> dict[str, float]:
+    """How often, in %, the candidate with the highest score is right, and ", random" how often a uniform choice is.
 
     The parser's reading counts as right. For triples: of the subject, of the object, of `either`, half a point each,
     which is the score of the paper's Table 4, and of both together.
+
+    Args:
+        questions: all of attributes, or all of relations.
+        scores: (m,) of all their candidates, see `QuestionCandidates`.
     """
-    words = [candidate for question in questions for candidate in question.candidates]
-    image = torch.tensor([question.image for question in questions for _ in question.candidates])
-    with torch.inference_mode():
-        parts = [
-            score(words[start : start + AT_ONCE], image[start : start + AT_ONCE])
-            for start in range(0, len(words), AT_ONCE)
-        ]
-        scores = torch.cat(parts).cpu().numpy()  # (all candidates,), one question after the other
     ends = np.cumsum([len(question.candidates) for question in questions])
-    # `argmax` takes the first of equal scores, and candidates are sorted by name, so a tie is decided by the alphabet.
-    best = [int(of_question.argmax()) for of_question in np.split(scores, ends[:-1])]
-    chosen = np.array([question.right[number] for question, number in zip(questions, best, strict=True)])
-    chance = np.array([np.mean(question.right, 0) for question in questions])  # as `chosen`: (questions, 1 or 2)
+    right_by_model = []  # of each question: (whether its noun is right,), or (whether its subject is, its object is)
+    right_by_chance = []  # the same for a uniform choice: the shares of candidates that are right
+    for question, of_question in zip(questions, np.split(scores.cpu().numpy(), ends[:-1]), strict=True):
+        # `argmax` takes the first of equal scores, and candidates are sorted by name: the alphabet decides a tie.
+        right_by_model.append(question.right[int(of_question.argmax())])
+        right_by_chance.append(np.mean(question.right, 0))
+    chosen = np.array(right_by_model)  # (questions, 1 or 2)
+    chance = np.array(right_by_chance)
+
     names = ("subject", "object") if chosen.shape[1] == 2 else ("noun",)
     metrics: dict[str, float] = {"questions": len(questions)}
-    for name, right, random in zip(names, chosen.T, chance.T, strict=True):
-        metrics |= {name: 100 * right.mean().item(), f"{name}, random": 100 * random.mean().item()}
+    for column, name in enumerate(names):
+        metrics[name] = 100 * chosen[:, column].mean().item()
+        metrics[f"{name}, random"] = 100 * chance[:, column].mean().item()
     if len(names) > 1:
         for suffix in ("", ", random"):
             metrics[f"either{suffix}"] = (metrics[f"subject{suffix}"] + metrics[f"object{suffix}"]) / 2
         metrics["both"] = 100 * chosen.all(1).mean().item()
+        # a single candidate has both ends right
         chance_of_both = [1 / len(question.candidates) for question in questions]
         metrics["both, random"] = 100 * np.mean(chance_of_both).item()
     return metrics

@@ -25,11 +25,11 @@ from torch import Tensor
 from ....augment.operators import OPERATORS, PRESETS, UNIFORM
 from ...engine.manifest import read_manifest
 from ...engine.tables import hash_table, read_table
-from ..checkpoint import Arrays, cached_arrays
+from ..checkpoint import ArrayWriter, mapped_arrays
 from ..config import EvaluateConfig
-from ..data import ComponentLists, Corpus, SceneGraphs, encode_components, places_in_groups
+from ..data import ComponentLists, Corpus, SceneGraphs, encode_components
 from ..figures import bootstrap, percentile_interval, ratios_with_intervals
-from ..ranking import outranks
+from ..ranking import count_outranking, outranks
 from ..vocabulary import WordVocabulary
 from . import retrieval
 from .retrieval import EmbeddedSplit, Ranks
@@ -50,17 +50,20 @@ Metrics = dict[str, Any]  # plain JSON: numbers by name, maybe several levels de
 
 
 def choose_attacks(corpus: Corpus, captions: Tensor, config: EvaluateConfig) -> dict[str, Tensor]:
-    """The negatives of captions (n,) that the attacks use; config: the maximum number per caption in each.
+    """The negatives of captions (n,) that each attack uses, by the name of the attack, see `Attacks`.
+
+    config: how many negatives per caption an attack has at most.
 
     Only those attack whose words the model knows: what it reads as <unk> is told from a caption without a look at the
     image. The pairs have all negatives, and a figure of their own for those.
     """
 
-    # `corpus.known`: whether the model knows every word that a negative inserts.
+    known = corpus.known  # (M,) bool: whether the model knows every word that a negative inserts
+
     def first_of(operators: Sequence[str], limit: int, eligible: Tensor) -> Tensor:
+        """The first few negatives of each caption by some operators; eligible: (M,) bool, those to choose from."""
         return first_negatives(corpus, captions, corpus.made_by(operators) & eligible, limit)
 
-    known = corpus.known
     by_family = {f"vse-c:{name}": first_of(operators, config.per_family, known) for name, operators in FAMILIES.items()}
     attacks = {"vse-c:total": torch.cat([*by_family.values()]), **by_family}
     for name in PRESETS["univse"]:
@@ -104,11 +107,10 @@ def first_negatives(corpus: Corpus, captions: Tensor, wanted: Tensor, limit: int
     is_chosen = torch.zeros(corpus.texts.captions, dtype=torch.bool)
     is_chosen[captions] = True
     rows = (wanted & is_chosen[corpus.negative_caption]).nonzero()[:, 0]
-    # Two stable sorts: by draw and operator, then by caption, which leaves that order within each caption.
-    draw_then_operator = corpus.draw[rows].long() * (len(corpus.operators) + 1) + corpus.operator[rows]
-    rows = rows[draw_then_operator.argsort(stable=True)]
-    rows = rows[corpus.negative_caption[rows].argsort(stable=True)]
-    return rows[places_in_groups(corpus.negative_caption[rows]) < limit]
+    columns = {"caption": corpus.negative_caption, "draw": corpus.draw, "operator": corpus.operator}
+    table = pd.DataFrame({name: column[rows].numpy() for name, column in columns.items()}, index=rows.numpy())
+    first = table.sort_values(["caption", "draw", "operator"], kind="stable").groupby("caption").head(limit)
+    return torch.from_numpy(first.index.to_numpy(np.int64, copy=True))
 
 
 class ScoredNegatives(NamedTuple):
@@ -123,9 +125,15 @@ class ScoredNegatives(NamedTuple):
 
 
 def score_negatives(split: EmbeddedSplit, attacks: Attacks, best: Tensor) -> ScoredNegatives:
-    """Embed every negative of the attacks once. best: (I,) the score of each image's best caption."""
+    """The scores of all negatives of the attacks with their images; each is embedded once, in whatever attacks it is.
+
+    Args:
+        split: the images, and the model that embeds.
+        attacks: the negatives of each.
+        best: (I,) the score of each image's best caption, which the shared negatives of UniVSE's attacks may outrank.
+    """
     corpus = split.corpus
-    images = split.images
+    images = split.image_vectors
     similarity = split.model.similarity
     negatives = torch.cat([*attacks.values()]).unique()
     image_of_negative = split.image_of_negative(negatives)
@@ -145,29 +153,29 @@ def score_negatives(split: EmbeddedSplit, attacks: Attacks, best: Tensor) -> Sco
         own[rows] = similarity.pairs(images[image_of_negative[places].to(images.device)], vectors).cpu()
         for name, counts in outranking.items():
             shared = vectors[is_shared[name][rows].to(vectors.device)]
-            counts += retrieval.count_outranking(images, best, shared, similarity)
+            counts += count_outranking(shared, images, best, similarity.by_text)
     return ScoredNegatives(own, outranking)
 
 
-def ranks_with_own_negatives(ranks: Ranks, own: Tensor, negatives: Tensor, owner: Tensor) -> Tensor:
+def ranks_with_own_negatives(ranks: Ranks, own_scores: Tensor, negatives: Tensor, image: Tensor) -> Tensor:
     """The rank (I,), from 1, of each image's best caption when the image's own negatives join its candidates.
 
     Args:
         ranks: without these negatives.
-        own: (M,) score of every negative with the image of its caption.
+        own_scores: (M,) of every negative with the image of its caption.
         negatives: (P,) indices of those that join.
-        owner: (P,) the image of each.
+        image: (P,) the image of the caption of each.
     """
-    is_above = outranks(own[negatives], ranks.best.cpu()[owner])
-    added = torch.zeros(len(ranks.images), dtype=torch.long).index_add(0, owner, is_above.long())
+    is_above = outranks(own_scores[negatives], ranks.best.cpu()[image])
+    added = torch.zeros(len(ranks.images), dtype=torch.long).index_add(0, image, is_above.long())
     return ranks.images.cpu() + added
 
 
 AT_ONCE = 1 << 14  # texts parsed at a time
-LAYOUT = 1  # version of the arrays in the cache
+LAYOUT = 2  # version of the arrays in the cache
 
 
-def with_negatives(
+def graphs_with_negatives(
     run: Path, graphs: SceneGraphs, negatives: Tensor, corpus: Corpus, spacy_model: str | None = None
 ) -> SceneGraphs:
     """The components of a run's C captions followed by those of its M negatives; only some negatives have any.
@@ -192,19 +200,16 @@ def with_negatives(
     rows_sha256 = hashlib.sha256(rows.tobytes()).hexdigest()
     identity = [LAYOUT, corpus.vocabulary.sha256, *tables, settings, rows_sha256]
 
-    def parsed() -> Arrays:
-        """Parse the negatives anew: the arrays of their graphs, named `kind.part`, such as `objects.words`."""
+    def write(out: ArrayWriter) -> None:
+        """Parse the negatives, and write the arrays of their graphs, named `kind.part`, such as `objects.words`."""
         # One array of all texts, as `rows` are numbers in the whole table, not in a shard.
         texts = pa.chunked_array([table["text"].combine_chunks() for table in read_table(run, "negatives", ["text"])])
         parsed_graphs = parse_graphs(texts.take(pa.array(rows)).combine_chunks(), corpus.vocabulary, settings)
-        arrays = {
-            f"{kind}.{part}": tensor
-            for kind, components in parsed_graphs._asdict().items()
-            for part, tensor in components._asdict().items()
-        }
-        return arrays, {}
+        for kind, components in parsed_graphs._asdict().items():
+            for part, tensor in components._asdict().items():
+                out.append(**{f"{kind}.{part}": tensor.numpy()})
 
-    cached, _ = cached_arrays(run, "components-", identity, parsed)
+    cached = mapped_arrays(run, "components-", identity, write).tensors
     joined = []
     for kind, of_captions in graphs._asdict().items():
         # `cached` has the P chosen negatives in a row; of all M negatives, the others have no components.
@@ -274,40 +279,37 @@ def rank_rows(candidates: str, direction: str, queries: list[str], ranks: Tensor
     return pd.DataFrame({"candidates": candidates, "direction": direction, "query": queries, "rank": values})
 
 
-class Results(NamedTuple):
-    """What the protocols find: metrics, by protocol; the ranks that they are computed from, see `rank_rows`; and pairs
-    of a caption and its first negative by an operator: image, `right`, whether the model knows all words that the
-    negative inserts (`known`), and operator.
-    """
-
-    metrics: Metrics
-    ranks: pd.DataFrame
-    pairs: pd.DataFrame
-
-
 class ProtocolResult(NamedTuple):
-    """The metrics of one protocol, and the ranks or pairs that they are computed from, see `Results`."""
+    """The metrics of one protocol, and the ranks or pairs that they are computed from, see `Evaluation`."""
 
     metrics: Metrics
     rows: pd.DataFrame
 
 
-NO_PAIRS = pd.DataFrame(
-    {
-        "image": pd.Series(dtype=str),
-        "right": pd.Series(dtype=bool),
-        "known": pd.Series(dtype=bool),
-        "operator": pd.Series(dtype=str),
-    }
-)
+NO_PAIRS = pd.DataFrame(columns=["image", "right", "known", "operator"]).astype({"right": bool, "known": bool})
 
 
-def run_protocols(split: EmbeddedSplit, attacks: Attacks) -> Results:
+class Evaluation(NamedTuple):
+    """What the evaluation of a model finds.
+
+    Attributes:
+        metrics: by protocol, as in evaluation.json.
+        ranks: that they are computed from, see `rank_rows`.
+        pairs: of a caption and its first negative by an operator, a row each: the image, whether the caption scores
+            higher (`right`), whether the model knows all words that the negative inserts (`known`), and the operator.
+    """
+
+    metrics: Metrics
+    ranks: pd.DataFrame
+    pairs: pd.DataFrame = NO_PAIRS
+
+
+def run_protocols(split: EmbeddedSplit, attacks: Attacks) -> Evaluation:
     """Metrics by protocol, and what they are computed from; without negatives, only plain retrieval."""
     plain = split.rank()
     metrics, plain_rows = plain_retrieval(split, plain, "plain")
     if not len(split.corpus.operator):
-        return Results(metrics, plain_rows, NO_PAIRS)
+        return Evaluation(metrics, plain_rows)
     ranks = [plain_rows]
     pairs = [NO_PAIRS]
     scores = score_negatives(split, attacks, plain.best)
@@ -317,18 +319,18 @@ def run_protocols(split: EmbeddedSplit, attacks: Attacks) -> Results:
         if not len(negatives):
             continue
         if protocol == "pairs":
-            metrics["pairwise"][kind], rows = _pairwise(split, negatives, scores.own)
+            metrics["pairwise"][kind], rows = _pair_metrics(split, negatives, scores.own)
             pairs.append(rows.assign(operator=kind))
         elif protocol == "plural":
-            metrics["plural"], rows = _plural_split(split, negatives, scores.own)
+            metrics["plural"], rows = _plural_metrics(split, negatives, scores.own)
             ranks.append(rows)
         else:
-            metrics[protocol][kind], rows = _attacked(split, plain, name, negatives, scores)
+            metrics[protocol][kind], rows = _attack_metrics(split, plain, name, negatives, scores)
             ranks.append(rows)
-    return Results(metrics, pd.concat(ranks, ignore_index=True), pd.concat(pairs, ignore_index=True))
+    return Evaluation(metrics, pd.concat(ranks, ignore_index=True), pd.concat(pairs, ignore_index=True))
 
 
-def _attacked(
+def _attack_metrics(
     split: EmbeddedSplit, plain: Ranks, name: str, negatives: Tensor, scores: ScoredNegatives
 ) -> ProtocolResult:
     """The recalls of images when the negatives of an attack join the captions, and counts of these negatives.
@@ -357,9 +359,9 @@ def _attacked(
 
 def plain_retrieval(split: EmbeddedSplit, plain: Ranks, candidates: str) -> ProtocolResult:
     """Metrics of retrieval without attack, with intervals, and its ranks; for a large split also means over folds."""
-    images = len(split.images)
+    images = len(split.image_vectors)
     of_images = retrieval.count_hits(plain.images, torch.arange(images), images)
-    of_captions = retrieval.count_hits(plain.captions, split.owner, images)
+    of_captions = retrieval.count_hits(plain.captions, split.image_of_caption, images)
     # Both directions draw the same images, so that each sample has the sum of their recalls, too.
     samples = np.concatenate([bootstrap(*hits, split.seed) for hits in (of_images, of_captions)], 1)
     names = [f"{direction} R@{k}" for direction in ("i2t", "t2i") for k in retrieval.TOP]
@@ -367,9 +369,10 @@ def plain_retrieval(split: EmbeddedSplit, plain: Ranks, candidates: str) -> Prot
     intervals["rsum"] = list(percentile_interval(samples.sum(1)))
     metrics: Metrics = {"retrieval": retrieval.retrieval_metrics(plain), "intervals": intervals}
     if images >= FOLDED_FROM:
-        owner = split.owner.to(split.images.device)
-        folds = retrieval.mean_over_folds(split.images, split.vectors, owner, FOLD, split.model.similarity)
-        metrics["folds of 1000"] = folds
+        images_of_captions = split.image_of_caption.to(split.image_vectors.device)
+        metrics["folds of 1000"] = retrieval.mean_over_folds(
+            split.image_vectors, split.caption_vectors, images_of_captions, FOLD, split.model.similarity
+        )
     rows_of_images = rank_rows(candidates, "i2t", split.image_ids, plain.images)
     rows_of_captions = rank_rows(candidates, "t2i", split.caption_ids, plain.captions)
     return ProtocolResult(metrics, pd.concat([rows_of_images, rows_of_captions]))
@@ -382,7 +385,7 @@ def _recalls_with_intervals(ranks: Tensor, seed: int) -> Metrics:
     return {**retrieval.recall_metrics(ranks), "intervals": bounds}
 
 
-def _plural_split(split: EmbeddedSplit, numeral: Tensor, own: Tensor) -> ProtocolResult:
+def _plural_metrics(split: EmbeddedSplit, numeral: Tensor, own: Tensor) -> ProtocolResult:
     """VSE-C's Table 4: retrieval on the images with a caption that counts more than one thing, plain and attacked.
 
     A caption counts more than one if one of its numeral negatives replaces a number above one. Only those negatives
@@ -393,25 +396,25 @@ def _plural_split(split: EmbeddedSplit, numeral: Tensor, own: Tensor) -> Protoco
         numeral: (P,) the negatives that attack.
         own: (M,) score of every negative with its image.
     """
-    counts_several = torch.zeros(split.corpus.texts.captions, dtype=torch.bool)
+    counts_several = torch.zeros(split.corpus.texts.captions, dtype=torch.bool)  # (C,)
     counts_several[split.corpus.negative_caption[split.corpus.was_plural]] = True
     # Images stay whole: also the captions that count nothing, as they are true of the image.
-    inside = torch.isin(split.owner, split.owner[counts_several[split.captions]])
-    image, owner = split.owner[inside].unique(return_inverse=True)
+    inside = torch.isin(split.image_of_caption, split.image_of_caption[counts_several[split.captions]])
+    images_of_part, image_of_caption = split.image_of_caption[inside].unique(return_inverse=True)
     part = EmbeddedSplit(
         model=split.model,
         corpus=split.corpus,
         captions=split.captions[inside],
-        image=split.image[image],
-        owner=owner,
-        images=split.images[image.to(split.images.device)],
-        vectors=split.vectors[inside.to(split.images.device)],
+        image_rows=split.image_rows[images_of_part],
+        image_of_caption=image_of_caption,
+        image_vectors=split.image_vectors[images_of_part.to(split.image_vectors.device)],
+        caption_vectors=split.caption_vectors[inside.to(split.image_vectors.device)],
         seed=split.seed,
     )
     plain = part.rank()
     attacked = ranks_with_own_negatives(plain, own, numeral, part.image_of_negative(numeral))
     metrics = {
-        "images": len(image),
+        "images": len(images_of_part),
         "captions": int(inside.sum()),
         "negatives": len(numeral),
         "plain": _recalls_with_intervals(plain.images.cpu(), split.seed),
@@ -422,33 +425,39 @@ def _plural_split(split: EmbeddedSplit, numeral: Tensor, own: Tensor) -> Protoco
     return ProtocolResult(metrics, pd.concat([plain_rows, attacked_rows]))
 
 
-def _pairwise(split: EmbeddedSplit, negatives: Tensor, own: Tensor) -> ProtocolResult:
+def _pair_metrics(split: EmbeddedSplit, negatives: Tensor, own: Tensor) -> ProtocolResult:
     """How often, in %, a caption scores higher with its image than its negative does; a tie counts as a failure.
 
-    With `known`, the same of the negatives whose words the model knows, if there are any; and the pairs, see `Results`.
+    `known` has the same for the negatives whose words the model knows, if there are any.
 
     Args:
         split: of the captions.
         negatives: (P,) one of each pair.
         own: (M,) score of every negative with its image.
     """
-    of_caption = torch.zeros(split.corpus.texts.captions)
-    owner = split.owner.to(split.images.device)
-    scores = retrieval.own_scores(split.images, split.vectors, owner, split.model.similarity)
-    of_caption[split.captions] = scores.cpu()
-    right = ~outranks(own[negatives], of_caption[split.corpus.negative_caption[negatives]])
+    image_of_caption = split.image_of_caption.to(split.image_vectors.device)
+    scores = retrieval.own_scores(split.image_vectors, split.caption_vectors, image_of_caption, split.model.similarity)
+    score_of_caption = torch.zeros(split.corpus.texts.captions)  # (C,): of those in the split, with their images
+    score_of_caption[split.captions] = scores.cpu()
+    right = ~outranks(own[negatives], score_of_caption[split.corpus.negative_caption[negatives]])
     image = split.image_of_negative(negatives)
     known = split.corpus.known[negatives]
-    metrics: Metrics = _shares(split, right, image)
+    metrics: Metrics = _share_of_right_pairs(split, right, image)
     if known.any():
-        metrics["known"] = _shares(split, right[known], image[known])
+        metrics["known"] = _share_of_right_pairs(split, right[known], image[known])
     image_ids = [split.image_ids[n] for n in image.tolist()]
     return ProtocolResult(metrics, pd.DataFrame({"image": image_ids, "right": right.numpy(), "known": known.numpy()}))
 
 
-def _shares(split: EmbeddedSplit, right: Tensor, image: Tensor) -> Metrics:
-    """The share in % of pairs (P,) that are right, with its interval over their images (P,)."""
-    images = len(split.images)
+def _share_of_right_pairs(split: EmbeddedSplit, right: Tensor, image: Tensor) -> Metrics:
+    """The share of pairs that are right, in %, with its interval over images.
+
+    Args:
+        split: of whose images the bootstrap draws.
+        right: (P,) bool, whether the caption of a pair is above its negative.
+        image: (P,) the image of each pair.
+    """
+    images = len(split.image_vectors)
     counts = np.bincount(image.numpy(), right.numpy(), images)[:, None]
     sizes = np.bincount(image.numpy(), minlength=images)[:, None]
     (share,) = ratios_with_intervals(counts, sizes, split.seed)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -15,8 +15,8 @@ from torch import Tensor
 
 from ..data import Corpus, RunTexts, SceneGraphs
 from ..device import rows_to_device
+from ..encoders import EmbeddingModel
 from ..ranking import BLOCK, blocks, outranks
-from ..ranking import count_outranking as count_outranking_candidates
 from ..similarities import COSINE, VectorSimilarity
 from ..vocabulary import EncodedTexts
 
@@ -35,39 +35,53 @@ class Ranks(NamedTuple):
     best: Tensor
 
 
-def own_scores(images: Tensor, sentences: Tensor, owner: Tensor, similarity: VectorSimilarity = COSINE) -> Tensor:
-    """The similarity (C,) of sentences (C, d) with their images (I, d), by `owner`. Raises ValueError if not finite."""
-    scores = torch.cat(
-        [similarity.pairs(images[owner[rows]], sentences[rows]) for rows in blocks(len(sentences), images.shape[1])]
-    )
+def own_scores(
+    images: Tensor, captions: Tensor, image_of_caption: Tensor, similarity: VectorSimilarity = COSINE
+) -> Tensor:
+    """The similarity (C,) of captions (C, d) with their own images. Raises ValueError if one is not finite.
+
+    Args:
+        images: vectors (I, d).
+        captions: vectors (C, d).
+        image_of_caption: (C,) the index of each caption's image.
+        similarity: how vectors are compared.
+    """
+    scores_of_blocks = []
+    for rows in blocks(len(captions), images.shape[1]):
+        scores_of_blocks.append(similarity.pairs(images[image_of_caption[rows]], captions[rows]))
+    scores = torch.cat(scores_of_blocks)
     if not scores.isfinite().all():
         raise ValueError("the model's vectors must be finite, hold NaN or infinity")
     return scores
 
 
 def rank(
-    images: Tensor, captions: Tensor, owner: Tensor, similarity: VectorSimilarity = COSINE, numbers: int = BLOCK
+    images: Tensor,
+    captions: Tensor,
+    image_of_caption: Tensor,
+    similarity: VectorSimilarity = COSINE,
+    numbers: int = BLOCK,
 ) -> Ranks:
     """Rank all captions for every image, and all images for every caption.
 
     Args:
         images: vectors (I, d).
         captions: vectors (C, d).
-        owner: (C,) the index of each caption's image; every image must have a caption.
+        image_of_caption: (C,) the index of each caption's image; every image must have a caption.
         similarity: how vectors are compared.
         numbers: scores that are in memory together.
 
     Raises:
         ValueError: a vector is not finite.
     """
-    own = own_scores(images, captions, owner, similarity)
+    own = own_scores(images, captions, image_of_caption, similarity)
     # The best of an image's own captions stands for all of them: a search is right if it finds any one.
-    best = own.new_full((len(images),), -torch.inf).scatter_reduce(0, owner, own, "amax")
+    best = own.new_full((len(images),), -torch.inf).scatter_reduce(0, image_of_caption, own, "amax")
     captions_above = torch.zeros(len(images), dtype=torch.long, device=images.device)
     ranks_of_captions = []
     for rows in blocks(len(captions), len(images), numbers):
         scores = similarity.by_text(captions[rows], images)  # (b, I)
-        own_image = owner[rows]
+        own_image = image_of_caption[rows]
         # A caption is no false candidate of its own image, nor that image of the caption: never counted as above.
         scores[torch.arange(len(own_image), device=own_image.device), own_image] = -torch.inf
         ranks_of_captions.append(1 + outranks(scores, own[rows, None]).sum(1))
@@ -83,16 +97,9 @@ def ranks_in_rows(scores: Tensor, true: Tensor) -> Tensor:
     return 1 + outranks(false, scores.gather(1, columns)).sum(1)
 
 
-def count_outranking(images: Tensor, best: Tensor, sentences: Tensor, similarity: VectorSimilarity = COSINE) -> Tensor:
-    """For each image (I, d), how many false sentences (n, d) outrank its best caption: (I,).
-
-    best: (I,) the score of each image's best caption.
-    """
-    return count_outranking_candidates(sentences, images, best, similarity.by_text)
-
-
 def recall_metrics(ranks: Tensor) -> dict[str, float]:
     """R@1, R@5 and R@10 in %, the median rank (rounded down) and the mean rank; ranks: (n,), from 1."""
+    # R@k: the share of queries whose true candidate is among the first k
     metrics = {f"R@{k}": 100.0 * (ranks <= k).double().mean().item() for k in TOP}
     ordered = ranks.sort().values
     # The median of an even number of ranks is the mean of the middle two; of an odd number both are the middle one.
@@ -112,22 +119,22 @@ def retrieval_metrics(ranks: Ranks) -> dict[str, float]:
 
 
 def mean_over_folds(
-    images: Tensor, captions: Tensor, owner: Tensor, size: int = 1000, similarity: VectorSimilarity = COSINE
+    images: Tensor, captions: Tensor, image_of_caption: Tensor, size: int = 1000, similarity: VectorSimilarity = COSINE
 ) -> dict[str, float]:
     """The means of the metrics over consecutive full folds of images, as is customary on COCO's 5,000 test images.
 
     Args:
         images: vectors (I, d), at least `size`.
         captions: vectors (C, d).
-        owner: (C,) the index of each caption's image.
+        image_of_caption: (C,) the index of each caption's image.
         size: images of a fold.
         similarity: how vectors are compared.
     """
     folds = []
     # A last fold that is not full is left out: the right one is found more easily among fewer.
     for start in range(0, len(images) - size + 1, size):
-        inside = (owner >= start) & (owner < start + size)
-        ranks = rank(images[start : start + size], captions[inside], owner[inside] - start, similarity)
+        inside = (image_of_caption >= start) & (image_of_caption < start + size)
+        ranks = rank(images[start : start + size], captions[inside], image_of_caption[inside] - start, similarity)
         folds.append(retrieval_metrics(ranks))
     return {name: sum(fold[name] for fold in folds) / len(folds) for name in folds[0]}
 
@@ -141,13 +148,19 @@ class Hits(NamedTuple):
     sizes: np.ndarray
 
 
-def count_hits(ranks: Tensor, owner: Tensor, images: int) -> Hits:
-    """The hits of n queries by image; ranks: (n,), from 1; owner: (n,) the image index of each query; images: I."""
-    rank_of_query = ranks.cpu().numpy()
-    image_of_query = owner.cpu().numpy()
+def count_hits(ranks: Tensor, image_of_query: Tensor, images: int) -> Hits:
+    """How many queries of each image find their true candidate among the first 1, 5 and 10.
+
+    Args:
+        ranks: (n,) of the true candidate of each query, from 1.
+        image_of_query: (n,) the image that is the query, or the image of the caption that is.
+        images: I, how many there are.
+    """
+    rank = ranks.cpu().numpy()
+    image = image_of_query.cpu().numpy()
     # The weights of bincount are True or False: it adds up the hits of each image.
-    counts = [np.bincount(image_of_query, rank_of_query <= k, images) for k in TOP]
-    return Hits(np.stack(counts, 1), np.bincount(image_of_query, minlength=images)[:, None])
+    counts = [np.bincount(image, rank <= k, images) for k in TOP]
+    return Hits(np.stack(counts, 1), np.bincount(image, minlength=images)[:, None])
 
 
 EmbedTexts = Callable[[RunTexts, Tensor], Tensor]  # texts, rows (B,) -> (B, d)
@@ -155,18 +168,6 @@ EmbedTexts = Callable[[RunTexts, Tensor], Tensor]  # texts, rows (B,) -> (B, d)
 IMAGES = 4096
 WORDS = 1 << 15
 NUMBERS = 1 << 25  # of features: images with region features have many each
-
-
-class ImageTextModel(Protocol):
-    """A model that maps images and texts to vectors; see `Objective`."""
-
-    similarity: VectorSimilarity
-
-    def image(self, features: Tensor) -> Tensor:
-        """Features (B, …) of images to vectors (B, d)."""
-
-    def sentences(self, texts: RunTexts, rows: Tensor) -> Tensor:
-        """RunTexts `rows` (B,) to vectors (B, d)."""
 
 
 def embed_images(embed: Callable[[Tensor], Tensor], features: Tensor, rows: Tensor, device: torch.device) -> Tensor:
@@ -239,18 +240,24 @@ def embed_in_batches(embed: EmbedTexts, texts: RunTexts, rows: Tensor) -> Iterat
 class EmbeddedSplit:
     """The I images and n captions of a split as vectors of a model.
 
-    captions: (n,) indices into the corpus. image: (I,) indices into its images. owner: (n,) the image of each caption,
-    0 … I - 1. All are on the CPU. images: (I, d). vectors: (n, d), of the captions. Both are on the device. seed: the
-    seed of the bootstrap.
+    Attributes:
+        model: that made the vectors.
+        corpus: that the captions and images are of.
+        captions: (n,) indices into the corpus, on the CPU, as are the next two.
+        image_rows: (I,) indices into the images of the corpus.
+        image_of_caption: (n,) the image of each caption, 0 … I - 1.
+        image_vectors: (I, d), on the device.
+        caption_vectors: (n, d), on the device.
+        seed: of the bootstrap.
     """
 
-    model: ImageTextModel
+    model: EmbeddingModel
     corpus: Corpus
     captions: Tensor
-    image: Tensor
-    owner: Tensor
-    images: Tensor
-    vectors: Tensor
+    image_rows: Tensor
+    image_of_caption: Tensor
+    image_vectors: Tensor
+    caption_vectors: Tensor
     seed: int = 0
 
     @property
@@ -261,7 +268,7 @@ class EmbeddedSplit:
     @property
     def image_ids(self) -> list[str]:
         """The ids of the images."""
-        return [self.corpus.captions.image_ids[n] for n in self.image.tolist()]
+        return [self.corpus.captions.image_ids[n] for n in self.image_rows.tolist()]
 
     def rank(self, language: int = 0) -> Ranks:
         """The ranks of the split's images and of its captions in one language, without attack.
@@ -269,18 +276,20 @@ class EmbeddedSplit:
         language: its index in the languages of the corpus, 0 for the first.
         """
         in_language = self.corpus.captions.language[self.captions] == language
-        device = self.images.device
-        vectors = self.vectors[in_language.to(device)]
-        return rank(self.images, vectors, self.owner[in_language].to(device), self.model.similarity)
+        device = self.image_vectors.device
+        captions = self.caption_vectors[in_language.to(device)]
+        images = self.image_of_caption[in_language].to(device)
+        return rank(self.image_vectors, captions, images, self.model.similarity)
 
     def image_of_negative(self, negatives: Tensor) -> Tensor:
         """(P,) the image of the caption that each of the negatives (P,) was made from, 0 … I - 1."""
-        image_of_caption = torch.zeros(self.corpus.texts.captions, dtype=torch.long)
-        image_of_caption[self.captions] = self.owner
-        return image_of_caption[self.corpus.negative_caption[negatives]]
+        # (C,): of all captions of the corpus, of which those of other splits count as of image 0, which is not used
+        image_of_every_caption = torch.zeros(self.corpus.texts.captions, dtype=torch.long)
+        image_of_every_caption[self.captions] = self.image_of_caption
+        return image_of_every_caption[self.corpus.negative_caption[negatives]]
 
 
-def embed_split(model: ImageTextModel, corpus: Corpus, captions: Tensor, seed: int = 0) -> EmbeddedSplit:
+def embed_split(model: EmbeddingModel, corpus: Corpus, captions: Tensor, seed: int = 0) -> EmbeddedSplit:
     """The captions of a split and their images as vectors of a model.
 
     Args:
@@ -289,16 +298,14 @@ def embed_split(model: ImageTextModel, corpus: Corpus, captions: Tensor, seed: i
         captions: (n,) those to embed, by index.
         seed: of bootstraps over the images.
     """
-    image, owner = corpus.captions.image[captions].unique(return_inverse=True)
-    images = embed_images(model.image, corpus.features.values, image, corpus.device)
-    vectors = embed_sentences(model.sentences, corpus.texts, captions)
+    image_rows, image_of_caption = corpus.captions.image[captions].unique(return_inverse=True)
     return EmbeddedSplit(
         model=model,
         corpus=corpus,
         captions=captions,
-        image=image,
-        owner=owner,
-        images=images,
-        vectors=vectors,
+        image_rows=image_rows,
+        image_of_caption=image_of_caption,
+        image_vectors=embed_images(model.image, corpus.features.values, image_rows, corpus.device),
+        caption_vectors=embed_sentences(model.sentences, corpus.texts, captions),
         seed=seed,
     )

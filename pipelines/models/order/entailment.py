@@ -25,7 +25,7 @@ from ..fit import Line, Say, TrainingStep, fit, silent
 from ..settings import EntailConfig
 from ..similarities import SIMILARITIES
 from ..vocabulary import build_vocabulary, read_vectors
-from .hypernyms import accuracy, best_threshold, pair_loss
+from .hypernyms import best_threshold, pair_loss, threshold_accuracy
 
 # The names of the premise, the hypothesis and the gold label
 SNLI = ("sentence1", "sentence2", "gold_label")
@@ -54,7 +54,7 @@ def read_pairs(path: Path) -> LabelledPairs:
     hypotheses = []
     entailed = []
     dropped = 0
-    for line, row in _rows(path):
+    for line, row in _read_lines(path):
         # The file's kind is told by the names of its columns.
         names = next((names for names in COLUMNS if all(name in row for name in names)), None)
         if names is None:
@@ -86,7 +86,8 @@ class LineOfTable(NamedTuple):
     row: Mapping[str, object]
 
 
-def _rows(path: Path) -> Iterator[LineOfTable]:
+def _read_lines(path: Path) -> Iterator[LineOfTable]:
+    """The rows of a file, by its suffix JSON lines or tab-separated. Raises ValueError for text that is not UTF-8."""
     try:
         with path.open(encoding="utf-8", newline="") as file:
             yield from _json_rows(path, file) if path.suffix == ".jsonl" else _tab_separated_rows(file)
@@ -95,6 +96,7 @@ def _rows(path: Path) -> Iterator[LineOfTable]:
 
 
 def _tab_separated_rows(file: Iterable[str]) -> Iterator[LineOfTable]:
+    """The rows of a tab-separated file whose first line has the names of the columns."""
     # SNLI and SICK do not quote: a quotation mark is one of the sentence.
     reader = csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
     for row in reader:
@@ -211,16 +213,9 @@ class SimilarityResult(TypedDict, total=False):
 
 
 def _entail(train: Path, validation: Path, test: Path, config: EntailConfig, output: Path, say: Say) -> str:
-    """Train and test all models of a config, and write them with their results into a locked folder.
+    """Train and test all models of a config, and write them and their results into a locked folder.
 
-    Args:
-        train, validation, test: the files of pairs.
-        config: of the trainings.
-        output: the folder.
-        say: called with lines of progress.
-
-    Returns:
-        The results as Markdown.
+    Returns the results as Markdown; the arguments are those of `entail`.
     """
     torch.set_num_threads(config.threads)
     device = choose_device(config.device)
@@ -288,15 +283,19 @@ def train_pairs(similarity: str, margin: float, seed: int, data: EntailmentData,
         return torch.randperm(len(train.entailed), generator=generator).split(config.batch_size)
 
     def step(rows: Tensor, epoch: int) -> TrainingStep:
-        # entailed pairs are to have no penalty, others one of at least the margin
+        """The loss of pairs `rows` (B,): entailed ones are to have no penalty, others one of at least the margin."""
         penalties = model(train, rows)
         entailed = train.entailed[rows].to(device)
         return TrainingStep(pair_loss(penalties[entailed], penalties[~entailed], margin))
 
     def evaluate(line: Line) -> Line:
+        """The threshold that is right for most validation pairs, and the share of them in %."""
         penalties = penalties_of(model, data.validation)
         threshold = best_threshold(penalties, data.validation.entailed)
-        return {"threshold": threshold, "validation": accuracy(penalties, data.validation.entailed, threshold)}
+        return {
+            "threshold": threshold,
+            "validation": threshold_accuracy(penalties, data.validation.entailed, threshold),
+        }
 
     history = fit(
         {"model": model},
@@ -309,7 +308,7 @@ def train_pairs(similarity: str, margin: float, seed: int, data: EntailmentData,
         select=lambda line: line["validation"],
     )
     best = max(history, key=lambda line: line["validation"])
-    right = accuracy(penalties_of(model, data.test), data.test.entailed, best["threshold"])
+    right = threshold_accuracy(penalties_of(model, data.test), data.test.entailed, best["threshold"])
     return TrainedPairs(model, PairsMetrics(right, best["validation"], best["threshold"], best["epoch"]))
 
 

@@ -151,8 +151,6 @@ def max_margin_loss(true: Tensor, false: Tensor, margin: float) -> Tensor:
     return (margin + true - false).clamp(min=0).sum()
 
 
-# The penalty, the loss and the margin of a row. Losses without a lower bound, or with a margin between a true and a
-# false pair, are taken pair by pair.
 class EnergyKind(NamedTuple):
     """How the penalty of a row is trained: its model, its loss, and the loss's margin."""
 
@@ -186,7 +184,7 @@ def best_threshold(penalties: Tensor, related: Tensor) -> float:
     return float(values[k - 1 : k + 1].mean())
 
 
-def accuracy(penalties: Tensor, related: Tensor, threshold: float) -> float:
+def threshold_accuracy(penalties: Tensor, related: Tensor, threshold: float) -> float:
     """The share, in %, of pairs whose relation "E <= threshold" tells; penalties: (n,), related: (n,) bool."""
     return 100 * ((penalties.double() <= threshold) == related).double().mean().item()
 
@@ -231,7 +229,7 @@ def _predict_hypernyms(config: HypernymConfig, output: Path, say: Say) -> str:
             file = output / f"{row}-{kind}-{seed}.safetensors"
             saved = _read_result(file, say)
             if row == "transitive":
-                shares = transitive(split, len(taxonomy.names))
+                shares = reachable_pairs_accuracy(split, len(taxonomy.names))
             elif saved.get("settings") == settings:
                 shares = saved["found"]
             else:
@@ -263,12 +261,12 @@ def _read_result(file: Path, say: Say) -> SavedResult:
     return SavedResult(settings=about.get("settings", ""), found=about.get("found", {}))
 
 
-def transitive(split: Split, concepts: int) -> Shares:
+def reachable_pairs_accuracy(split: Split, concepts: int) -> Shares:
     """The row without learning: a pair is true if a chain of the pairs that are not for the test connects it."""
     true_pairs = [part.pairs[part.related].numpy() for part in (split.validation, split.threshold)]
     reachable = transitive_closure(np.concatenate([split.train, *true_pairs]), concepts)
     penalties = torch.from_numpy(~in_closure(split.test.pairs.numpy(), reachable)).double()
-    return _shares(penalties, split.test.related, threshold=0.5)
+    return _accuracies(penalties, split.test.related, threshold=0.5)
 
 
 class TrainedEnergy(NamedTuple):
@@ -326,21 +324,25 @@ def train_energy(
         return penalties
 
     def step(pairs: tuple[Tensor, Tensor], span: int) -> TrainingStep:
+        """The loss of true pairs and of false ones, both (b, 2)."""
         true, false = penalties_of(torch.cat(pairs)).chunk(2)
         return TrainingStep(kind.loss(true, false, margin))
 
     @torch.no_grad()
     def held_out_penalties(part: HeldOut) -> Tensor:
+        """The penalties (n,) of held-out pairs, on the CPU."""
         return penalties_of(part.pairs).cpu()
 
     def evaluate(line: Line) -> Line:
+        """The accuracy on the validation pairs, by the threshold that suits other held-out pairs best."""
         threshold = best_threshold(held_out_penalties(split.threshold), split.threshold.related)
-        right = accuracy(held_out_penalties(split.validation), split.validation.related, threshold)
+        right = threshold_accuracy(held_out_penalties(split.validation), split.validation.related, threshold)
         return {"threshold": threshold, "accuracy": right}
 
     def report(history: Sequence[Line]) -> None:
-        epoch, rest = divmod(len(history), spans_per_epoch)
-        if not rest:
+        """Say how good the penalty is, after the last span of each epoch."""
+        epoch, spans_of_next_epoch = divmod(len(history), spans_per_epoch)
+        if not spans_of_next_epoch:
             best = max(line["accuracy"] for line in history)
             say(f"{row}, seed {seed}, epoch {epoch}: {best:.1f} % right on validation pairs at best")
 
@@ -358,15 +360,22 @@ def train_energy(
         report=report,
     )
     threshold = max(history, key=lambda line: line["accuracy"])["threshold"]
-    shares = _shares(held_out_penalties(split.test), split.test.related, threshold)
+    shares = _accuracies(held_out_penalties(split.test), split.test.related, threshold)
     return TrainedEnergy(energy.cpu(), shares)
 
 
-def _shares(penalties: Tensor, related: Tensor, threshold: float) -> Shares:
+def _accuracies(penalties: Tensor, related: Tensor, threshold: float) -> Shares:
+    """The accuracy of "E <= threshold", and what of the related and of the unrelated pairs it tells right, in %.
+
+    Args:
+        penalties: (n,) E of each pair.
+        related: (n,) bool, True for a true pair.
+        threshold: at or below which a pair counts as related.
+    """
     return {
-        "accuracy": accuracy(penalties, related, threshold),
-        "true": accuracy(penalties[related], related[related], threshold),
-        "false": accuracy(penalties[~related], related[~related], threshold),
+        "accuracy": threshold_accuracy(penalties, related, threshold),
+        "true": threshold_accuracy(penalties[related], related[related], threshold),
+        "false": threshold_accuracy(penalties[~related], related[~related], threshold),
     }
 
 
@@ -395,24 +404,31 @@ class Plane(NamedTuple):
 
 
 def fit_plane(related: Tensor, steps: int = PLANE_STEPS) -> Plane:
-    """Points of the order, trained on all pairs of n concepts; related: (n, n) bool.
+    """Draw n concepts as points of a plane, a general one nearer to the origin than what lies below it.
 
-    The threshold is that with the highest accuracy on the same pairs; of RESTARTS trainings with other initial points,
-    that with the highest accuracy is taken.
+    The points minimize the loss of order-embeddings (eq. 3) on all pairs of different concepts. A pair counts as
+    related in the plane if its penalty is at most the threshold that is right for most pairs. Of RESTARTS trainings
+    with other initial points, that with most pairs right is taken.
+
+    Args:
+        related: (n, n) bool, whether concept i lies below concept j.
+        steps: of the gradient descent.
     """
     n = len(related)
     # All restarts are trained at once: (RESTARTS, n, 2).
-    first = torch.stack([torch.rand(n, 2, generator=Generator().manual_seed(seed)) for seed in range(RESTARTS)])
-    plane = nn.ParameterList([first])
-    is_pair = ~torch.eye(n, dtype=torch.bool)
+    first_points = [torch.rand(n, 2, generator=Generator().manual_seed(seed)) for seed in range(RESTARTS)]
+    plane = nn.ParameterList([torch.stack(first_points)])
+    is_pair = ~torch.eye(n, dtype=torch.bool)  # of different concepts
+    is_unrelated = is_pair & ~related
 
     def all_penalties(points: Tensor) -> Tensor:
-        """(RESTARTS, n, n): of each concept, as the lower one, with each."""
+        """E of each concept, as the lower one, with each: (RESTARTS, n, n), of points (RESTARTS, n, 2)."""
         return order_penalty(points[:, :, None], points[:, None])
 
     def step(number: int, epoch: int) -> TrainingStep:
+        """The loss of all pairs, summed over the restarts, which do not meet."""
         penalties = all_penalties(plane[0])
-        return TrainingStep(pair_loss(penalties[:, related], penalties[:, is_pair & ~related], 1.0))
+        return TrainingStep(pair_loss(penalties[:, related], penalties[:, is_unrelated], 1.0))
 
     fit(
         {"plane": plane},
@@ -420,13 +436,13 @@ def fit_plane(related: Tensor, steps: int = PLANE_STEPS) -> Plane:
         lambda epoch: range(steps),
         step,
         1,
-        after_step=lambda number: plane[0].data.clamp_(min=0),
+        after_step=lambda number: plane[0].data.clamp_(min=0),  # order-embeddings have no negative coordinates
     )
     points = plane[0].detach()
     planes = []
-    for restart, penalties in enumerate(all_penalties(points)):
+    for points_of_restart, penalties in zip(points, all_penalties(points), strict=True):
         threshold = best_threshold(penalties[is_pair], related[is_pair])
-        planes.append(Plane(points[restart], (penalties.double() <= threshold) & is_pair))
+        planes.append(Plane(points_of_restart, (penalties.double() <= threshold) & is_pair))
     return max(planes, key=lambda plane: int((plane.related == related).sum()))
 
 
@@ -441,7 +457,7 @@ def draw_plane(taxonomy: Taxonomy, concepts: Sequence[str], path: Path) -> None:
     points = plane.points
     figure = new_figure(9, 9)
     axes = figure.subplots()
-    lines = {
+    lines = {  # (n, n) bool: the pairs to draw
         "right": related & plane.related,
         "missing": related & ~plane.related,
         "spurious": plane.related & ~related,

@@ -20,7 +20,7 @@ from ...engine.tables import has_table
 from ..data import read_caption_rows
 from ..device import choose_device
 from ..evaluation.components import average_precision
-from ..evaluation.retrieval import embed_split, embed_texts, ranks_in_rows
+from ..evaluation.retrieval import EmbeddedSplit, embed_split, embed_texts, ranks_in_rows
 from ..figures import markdown_table, write_results
 from ..settings import LengthConfig
 from ..similarities import COSINE, VectorSimilarity
@@ -53,9 +53,9 @@ def measure_lengths(model_folder: Path, run: Path, config: LengthConfig, output:
     chosen = corpus.captions.to_evaluate(config.split, corpus.features.available, config.limit, language=language)
     split = embed_split(model, corpus, chosen)
     words = corpus.texts.offsets.diff()[chosen] - 2  # without <start> and <end>
-    images = len(split.images)
+    images = len(split.image_vectors)
     name = getattr(trained, "similarity", "cosine")
-    ranks = length_ranks(split.images, split.vectors, split.owner, words, model.similarity, config.pairs)
+    ranks = length_ranks(split, words, config.pairs)
     metrics: dict[str, object] = {"model": trained.model, "similarity": name, "images": images, **ranks}
     head = ["lengths", "images", "pairs", "mean rank of the image", "mean rank of the longer caption"]
     row = [name, f"{images:,}", str(ranks["pairs"]), f"{ranks['image']:.1f}", f"{ranks['longer']:.1f}"]
@@ -63,11 +63,11 @@ def measure_lengths(model_folder: Path, run: Path, config: LengthConfig, output:
     if language == LANGUAGE and has_table(run, "components"):
         rows = read_caption_rows(run, "components", split.caption_ids)["objects"].to_pylist()
         objects_of_captions = [{item["object"] for item in row} for row in rows]
-        objects = named_objects(objects_of_captions, split.owner.tolist(), images, config.min_images)
+        objects = named_objects(objects_of_captions, split.image_of_caption.tolist(), images, config.min_images)
         if len(objects.pairs):
             vectors = embed_texts(model.sentences, corpus.vocabulary.encode(objects.names), corpus.device)
             shown_on = objects.shown_on.to(vectors.device)
-            kinds = compositions(vectors, shown_on, objects.pairs, split.images, model.similarity)
+            kinds = compositions(vectors, shown_on, objects.pairs, split.image_vectors, model.similarity)
             cells = []
             for kind, composition in kinds.items():
                 queries = len(composition.expected)
@@ -77,7 +77,7 @@ def measure_lengths(model_folder: Path, run: Path, config: LengthConfig, output:
                 cells.append([kind, str(queries), f"{share:.1f}", f"{precision:.1f}"])
             parts.append(markdown_table(["composition", "queries", "images to find, %", "mAP, %"], cells))
             titles = [" + ".join(objects.names[number] for number in pair) for pair in objects.pairs.tolist()]
-            parts.append(_examples(titles, kinds[BOTH], split.image_ids))
+            parts.append(_table_of_examples(titles, kinds[BOTH], split.image_ids))
     return write_results(output, "lengths", metrics, "\n\n".join(parts))
 
 
@@ -89,25 +89,24 @@ class LengthRanks(TypedDict):
     longer: float
 
 
-def length_ranks(
-    images: Tensor, captions: Tensor, owner: Tensor, words: Tensor, similarity: VectorSimilarity, pairs: int
-) -> LengthRanks:
+def length_ranks(split: EmbeddedSplit, words: Tensor, pairs: int) -> LengthRanks:
     """Mean ranks over the pairs of captions of one image that differ most in their number of words.
 
     image: of the image of their captions among all images. longer: of the longer caption among all captions but the
     shorter one, which is the query; the candidate takes the place of the image: E(candidate, query).
 
     Args:
-        images: (I, d).
-        captions: (n, d).
-        owner: (n,) the image of each caption, on the CPU.
-        words: (n,) its number of words, on the CPU.
-        similarity: of a text and an image.
+        split: the vectors of n captions and their images.
+        words: (n,) how many words each caption has, on the CPU.
         pairs: how many are compared.
     """
-    table = pd.DataFrame({"owner": owner.numpy(), "words": words.numpy()}).reset_index(names="row")
+    images = split.image_vectors
+    captions = split.caption_vectors
+    similarity = split.model.similarity
+    lengths = {"image": split.image_of_caption.numpy(), "words": words.numpy()}
+    table = pd.DataFrame(lengths).reset_index(names="row")
     # All ordered pairs of captions of an image, of which those with a longer second one stay.
-    both = table.merge(table, on="owner", suffixes=("_short", "_long"))
+    both = table.merge(table, on="image", suffixes=("_short", "_long"))
     both["more"] = both["words_long"] - both["words_short"]
     both = both[both["more"] > 0].sort_values(["more", "row_short", "row_long"], ascending=[False, True, True])
     if not len(both):
@@ -115,7 +114,8 @@ def length_ranks(
     kept = torch.from_numpy(both[["row_short", "row_long"]].to_numpy()[:pairs].copy()).to(images.device)
     shorter, longer = kept.T
     rows = kept.flatten().unique()
-    image_ranks = ranks_in_rows(similarity.by_text(captions[rows], images), owner.to(images.device)[rows])
+    image_of_rows = split.image_of_caption.to(images.device)[rows]
+    image_ranks = ranks_in_rows(similarity.by_text(captions[rows], images), image_of_rows)
     scores = similarity.by_text(captions[shorter], captions)
     # The query itself, the shorter caption, is no candidate.
     scores_of_others = scores.scatter(1, shorter[:, None], -torch.inf)
@@ -147,6 +147,7 @@ def named_objects(objects: Sequence[set[str]], owner: Sequence[int], images: int
         least: how many images an object or a pair must have.
     """
     rows = pd.DataFrame({"image": owner, "object": [sorted(words) for words in objects]}).explode("object").dropna()
+    # True where a caption of the image names the object: a row per object, a column per image
     table = pd.crosstab(rows["object"], rows["image"]).reindex(columns=range(images), fill_value=0) > 0
     table = table[table.sum(axis=1) >= least]
     shown_on = torch.tensor(table.to_numpy())
@@ -183,9 +184,11 @@ def compositions(
     """
 
     def compose(first: Tensor, second: Tensor) -> Tensor:
+        """The vector (…, d) of what says both things."""
         return COSINE.finish(first + second) if similarity is COSINE else torch.maximum(first, second)
 
     def in_common(first: Tensor, second: Tensor) -> Tensor:
+        """The vector (…, d) of what both say."""
         return COSINE.finish(first + second) if similarity is COSINE else torch.minimum(first, second)
 
     first, second = vectors[pairs].unbind(1)
@@ -205,7 +208,7 @@ def compositions(
     return {BOTH: both, "either of two objects": either, "an image and an object": added}
 
 
-def _examples(titles: Sequence[str], composition: ComposedQueries, image_ids: Sequence[str]) -> str:
+def _table_of_examples(titles: Sequence[str], composition: ComposedQueries, image_ids: Sequence[str]) -> str:
     """A table of the best images of the most frequent compositions; those that captions say have both are bold."""
     scores, expected = composition
     rows = []

@@ -23,7 +23,7 @@ from pathlib import Path
 from ....schemas.markdown import replaced
 from ...engine.storage import write_atomically, write_json
 from ..fit import Say
-from .plan import PapersConfig, PlanStep, finished, steps
+from .plan import PapersConfig, PlanStep, finished, planned_steps
 from .tables import TABLES, tables
 
 NEGCAP = (sys.executable, "-m", "negcap")
@@ -35,7 +35,7 @@ def main(arguments: list[str] | None = None) -> int:
     given = _parser().parse_args(arguments)
     try:
         settings = PapersConfig.of(vars(given))
-        plan = steps(settings)
+        plan = planned_steps(settings)
         page = given.page.read_text("utf-8") if given.page else ""
         if given.page:
             insert_tables(page, dict.fromkeys(TABLES, ""))  # raises before anything is run
@@ -102,7 +102,8 @@ def run_steps(plan: Sequence[PlanStep], source: Path, output: Path, at_once: int
                     running[step] = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
             if not running:
                 break
-            for step in [step for step, process in running.items() if process.poll() is not None]:
+            ended = [step for step, process in running.items() if process.poll() is not None]
+            for step in ended:
                 if running.pop(step).returncode:
                     failed.append(step.name)
                     say(f"{step.name}: negcap {step.command[0]} failed, see {output / 'log' / step.name}.txt")

@@ -123,21 +123,22 @@ class PlanStep(NamedTuple):
     needs: frozenset[str] = frozenset()
 
 
-def steps(settings: PapersConfig) -> list[PlanStep]:
+def planned_steps(settings: PapersConfig) -> list[PlanStep]:
     """Everything that the parts of `settings` need, all parts if it names none; a step is behind those that it needs. A
     step needs those before it that write to a folder that its command names; `caption` writes to a run.
     """
-    named = ("source", "output", "run", "captions", "languages", "split", "limit", "device")
-    places = {name: getattr(settings, name) for name in named}
+    # what stands in the place of {source}, {run}, … in the text of a command
+    in_braces = ("source", "output", "run", "captions", "languages", "split", "limit", "device")
+    places = {name: getattr(settings, name) for name in in_braces}
     places |= {"models": settings.output / "models", "vectors": settings.vectors}
     plan: list[PlanStep] = []
     writers: dict[str, set[str]] = defaultdict(set)  # by folder, the steps that write to it
-    for job in _jobs(settings):
+    for job in _jobs_of_parts(settings):
         for number, text in enumerate(job.commands):
             name = f"{job.name}-{number}".replace(" ", "-")
             # Folders are compared as they are written in the text, before names in braces are replaced.
-            needs = frozenset(step for folder in FOLDER.findall(text) for step in writers[folder])
-            words = OF_SIZES.sub(lambda match: of_size(match[1], settings.size), text).split()
+            needs = frozenset[str]().union(*(writers[folder] for folder in FOLDER.findall(text)))
+            words = OF_SIZES.sub(lambda match: flags_of_size(match[1], settings.size), text).split()
             if words[0] == "caption":
                 writers[words[2]].add(name)
             elif "--output" in words:
@@ -146,25 +147,25 @@ def steps(settings: PapersConfig) -> list[PlanStep]:
     return plan
 
 
-def _jobs(settings: PapersConfig) -> list[PapersJob]:
+def _jobs_of_parts(settings: PapersConfig) -> list[PapersJob]:
     """The jobs of all parts, each once; parts share the run and the trainings of some models."""
     jobs: dict[str, PapersJob] = {}
     for part in settings.parts or PARTS:
         if part not in OF_CAPTIONS:
-            for job in _run(settings):
+            for job in _jobs_of_run(settings):
                 jobs.setdefault(job.name, job)
         for job in PARTS[part](settings):
             jobs.setdefault(job.name, job)
     return list(jobs.values())
 
 
-def of_size(flags: str, size: str) -> str:
+def flags_of_size(flags: str, size: str) -> str:
     """What a size has of the flags in brackets: "of short|of trained", or the same for both."""
     short, bar, trained = flags.partition("|")
     return {"short": short, "trained": trained if bar else short, "full": ""}[size]
 
 
-def _run(settings: PapersConfig) -> Jobs:
+def _jobs_of_run(settings: PapersConfig) -> Jobs:
     """The run with negatives that most parts are trained and evaluated on."""
     names = [*PRESETS["vse-c-paper"], *PRESETS["univse-paper"]]
     operators = " ".join(f"--operator={name}" for name in names)
@@ -178,7 +179,7 @@ def _run(settings: PapersConfig) -> Jobs:
     yield PapersJob("run", commands)
 
 
-def _training(
+def _training_job(
     name: str, model: str, flags: str, run: str = "{run}", evaluations: Mapping[str, str] = ONCE
 ) -> PapersJob:
     """The job that trains a model and evaluates it.
@@ -198,7 +199,9 @@ def _training(
     return PapersJob(name, commands)
 
 
-def _models(names: Iterable[str], recipes: Iterable[str] = ("house",), seeds: int = 1, *, grid: bool = False) -> Jobs:
+def _training_jobs(
+    names: Iterable[str], recipes: Iterable[str] = ("house",), seeds: int = 1, *, grid: bool = False
+) -> Jobs:
     """The jobs that train models by each recipe and with each seed; grid: also models that need features of regions."""
     for recipe, seed, name in product(recipes, range(seeds), names):
         model, flags, evaluation = PAPERS["models"][name]
@@ -212,10 +215,10 @@ def _models(names: Iterable[str], recipes: Iterable[str] = ("house",), seeds: in
             for components, component_flags in PAPERS["of_sentence"].items():
                 evaluations[components] = f"{component_flags} {FEW}"
         all_flags = f"--recipe {recipe} --seed {seed} {flags} {size}"
-        yield _training(f"{name}@{recipe}-{seed}", model, all_flags, evaluations=evaluations)
+        yield _training_job(f"{name}@{recipe}-{seed}", model, all_flags, evaluations=evaluations)
 
 
-def _ablations(settings: PapersConfig) -> Jobs:
+def _ablation_jobs(settings: PapersConfig) -> Jobs:
     """The variants of UniVSE; dropped is evaluated with dropped components, too."""
     for name, flags in PAPERS["ablations"].items():
         if "grid" in flags and not settings.has_grid:
@@ -224,30 +227,30 @@ def _ablations(settings: PapersConfig) -> Jobs:
         if name == "dropped":
             evaluations["both"] = f"--drop-components 0.3 {FEW}"
         all_flags = f"{flags} {SMALL['house']} {HALVED['house']} {FEWER}"
-        yield _training(f"univse-{name}", "univse", all_flags, evaluations=evaluations)
+        yield _training_job(f"univse-{name}", "univse", all_flags, evaluations=evaluations)
 
 
-def _probe(settings: PapersConfig, task: str, models: Iterable[str], flags: str) -> Jobs:
+def _probe_jobs(settings: PapersConfig, task: str, models: Iterable[str], flags: str) -> Jobs:
     """The jobs that train some models and then probe their words; none if the plan has no file of word vectors."""
     if settings.vectors is None:
         return
-    trainings = list(_models(models))
+    trainings = list(_training_jobs(models))
     yield from trainings
     folders = " ".join(f"--model {{models}}/{training.name}" for training in trainings)
     where = f"--vectors {{vectors}} --split {{split}} --output {{output}}/{task}"
     yield PapersJob(task, [f"probe {task} {{run}} {where} {folders} [{flags}]"])
 
 
-def _saliency(settings: PapersConfig) -> Jobs:
+def _saliency_jobs(settings: PapersConfig) -> Jobs:
     """The trainings of two models and the saliency of their words."""
-    trainings = list(_models(("vse++", "vse-c")))
+    trainings = list(_training_jobs(("vse++", "vse-c")))
     yield from trainings
     command = f"probe saliency {{run}} --split {{split}} --limit 200 [{ONE_CORE}] --model {{models}}"
     for training in trainings:
         yield PapersJob(f"saliency of {training.name}", [f"{command}/{training.name}"])
 
 
-def _augmented(settings: PapersConfig) -> Jobs:
+def _augmented_jobs(settings: PapersConfig) -> Jobs:
     """Captioners, what they write, and trainings on it; the captions after the policy gradient are not of the size
     short. Each judge leaves out half of the images, so that a caption is judged by the one that has not seen its image.
     """
@@ -258,31 +261,27 @@ def _augmented(settings: PapersConfig) -> Jobs:
         yield PapersJob("gan", PAPERS["captioner"]["gan"])
     for part in (0, 1):
         flags = f"--set leave_out={part}/2 {SMALL['house']} {FALLING['house']} [--set warm_up=3|]"
-        yield _training(f"judge-{part}", "vse++", flags, "{captions}")
+        yield _training_job(f"judge-{part}", "vse++", flags, "{captions}")
 
-    # Trainings on captions of the second captioner come last, as all commands behind a captioner's wait for it.
-    def trainings(second_captioner: bool) -> Jobs:
-        for seed, (name, (flags, short, epochs)) in product(range(settings.seeds), PAPERS["augmented"].items()):
-            needs_more_than_short = second_captioner or "gan" in flags
-            if ("few" in flags) != second_captioner or (is_short and needs_more_than_short):
-                continue
-            short_size = f"--epochs {short} --set decay_every={short} --set warm_up={short // 2}"
-            size = f"--epochs {epochs} --set decay_every={4 * epochs // 5} --set warm_up={epochs // 2}"
-            all_flags = f"--seed {seed} {flags} {SMALL['house']} [{short_size}|{size}]"
-            yield _training(f"{name}@house-{seed}", "vse++", all_flags, "{captions}")
-
-    yield from trainings(second_captioner=False)
+    trainings = []  # the flags of each, which name the table of captions that it reads, and its job
+    for seed, (name, (flags, short, epochs)) in product(range(settings.seeds), PAPERS["augmented"].items()):
+        short_size = f"--epochs {short} --set decay_every={short} --set warm_up={short // 2}"
+        size = f"--epochs {epochs} --set decay_every={4 * epochs // 5} --set warm_up={epochs // 2}"
+        all_flags = f"--seed {seed} {flags} {SMALL['house']} [{short_size}|{size}]"
+        trainings.append((flags, _training_job(f"{name}@house-{seed}", "vse++", all_flags, "{captions}")))
+    # Trainings on captions of the second captioner, few, come last, as all commands behind a captioner's wait for it.
+    yield from (job for flags, job in trainings if "few" not in flags and not (is_short and "gan" in flags))
     if not is_short:
         yield PapersJob("few", PAPERS["captioner"]["few"])
-        yield from trainings(second_captioner=True)
+        yield from (job for flags, job in trainings if "few" in flags)
 
 
-def _order(settings: PapersConfig) -> Jobs:
+def _order_jobs(settings: PapersConfig) -> Jobs:
     """Order-embeddings and their variants, on captions alone."""
     yield PapersJob("captions", PAPERS["captioner"]["captions"])
     for seed, (name, flags) in product(range(settings.seeds), PAPERS["order"].items()):
         all_flags = f"--recipe paper --seed {seed} {flags} {SMALL['paper']} [--epochs 6|--epochs 30]"
-        yield _training(f"{name}@paper-{seed}", "order", all_flags, "{captions}")
+        yield _training_job(f"{name}@paper-{seed}", "order", all_flags, run="{captions}")
 
 
 # At the size trained MHA-D leaves the plateau of the hardest negative after some 15 epochs of 197 steps, so that it has
@@ -293,33 +292,34 @@ HEADS = (
 )
 
 
-def _mha_d(settings: PapersConfig) -> Jobs:
+def _mha_d_jobs(settings: PapersConfig) -> Jobs:
     """MHA-D on images with captions in English and in the languages that the source has beside it, by negcap's recipe,
     at the size full by the paper's; left out of all parts if the source has no other language, or no regions.
     """
     if not (settings.has_languages and settings.has_grid) and "mha-d" not in settings.parts:
         return
+    # in braces names of folders, which `planned_steps` fills in
     build = "build {source} --output {languages} --only ingest --language all"
     features = "features {source} --output {languages} --array grid --table features_grid"
     yield PapersJob("languages", [build, features])
     recipe = "paper" if settings.size == "full" else "house"
     for seed, (name, flags) in product(range(settings.seeds), PAPERS["mha-d"].items()):
         all_flags = f"--recipe {recipe} --seed {seed} --features grid {HEADS} {flags}"
-        yield _training(f"{name}@{recipe}-{seed}", "mha-d", all_flags, "{languages}")
+        yield _training_job(f"{name}@{recipe}-{seed}", "mha-d", all_flags, run="{languages}")
 
 
 PARTS: dict[str, Callable[[PapersConfig], Jobs]] = {
-    "vse-c": lambda settings: _models(VSE_C, PAPERS["recipes"], settings.seeds),
-    "univse": lambda settings: _models(UNIVSE, PAPERS["recipes"], settings.seeds, grid=settings.has_grid),
-    "ablations": _ablations,
-    "words": lambda settings: _probe(settings, "words", VSE_C, ONE_CORE),
-    "blanks": lambda settings: _probe(
+    "vse-c": lambda settings: _training_jobs(VSE_C, PAPERS["recipes"], settings.seeds),
+    "univse": lambda settings: _training_jobs(UNIVSE, PAPERS["recipes"], settings.seeds, grid=settings.has_grid),
+    "ablations": _ablation_jobs,
+    "words": lambda settings: _probe_jobs(settings, "words", VSE_C, ONE_CORE),
+    "blanks": lambda settings: _probe_jobs(
         settings, "blanks", ("vse++", "vse-c"), f"{ONE_CORE} --epochs 3 --hidden 64|{ONE_CORE}"
     ),
-    "saliency": _saliency,
-    "order": _order,
-    "augmented": _augmented,
-    "mha-d": _mha_d,
+    "saliency": _saliency_jobs,
+    "order": _order_jobs,
+    "augmented": _augmented_jobs,
+    "mha-d": _mha_d_jobs,
 }
 
 

@@ -21,10 +21,9 @@ import pyarrow as pa
 
 from ...engine.tables import has_table, read_table
 from ..checkpoint import METRICS, read_history
-from ..evaluation.protocols import FAMILIES
-from ..figures import Figure, format_difference, format_interval, markdown_table, mean_and_range
+from ..evaluation.protocols import FAMILIES, Evaluation
+from ..figures import Figure, format_difference, format_interval, markdown_table, mean_and_range, table_if_any
 from ..trainer.compare import VariantResult, summarize
-from ..trainer.evaluate import Evaluation
 from .plan import PAPERS, PARTS, PapersConfig
 
 OF_CAPTIONS = ("augmented", "order-2")  # tables of models that are evaluated on a run without negatives
@@ -98,11 +97,6 @@ def tables(settings: PapersConfig) -> dict[str, str]:
     return {name: table(settings) or "Nothing of this is measured yet." for name, table in TABLES.items()}
 
 
-def table_of(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A Markdown table; empty without rows."""
-    return markdown_table(head, rows) if rows else ""
-
-
 def read_results(file: Path) -> Json:
     """The content of a JSON file of results; empty if it is not there."""
     results: Json = json.loads(file.read_text("utf-8")) if file.exists() else {}
@@ -114,25 +108,30 @@ def read_evaluation(folder: Path, what: str = "evaluation") -> Json:
     return read_results(folder / what / "evaluation.json")
 
 
-def on_disk(settings: PapersConfig, model: str, recipe: str, file: str = "evaluation/evaluation.json") -> Folders:
+def trained_folders(
+    settings: PapersConfig, model: str, recipe: str, file: str = "evaluation/evaluation.json"
+) -> Folders:
     """The folders of a model's trainings by a recipe that have `file`, in the order of their seeds."""
-    named = re.compile(re.escape(f"{model}@{recipe}-") + r"(\d+)")
-    folders = settings.model(model).parent.glob("*@*")
-    seeds = {int(match[1]): folder for folder in folders if (match := named.fullmatch(folder.name))}
-    return {seed: seeds[seed] for seed in sorted(seeds) if (seeds[seed] / file).exists()}
+    prefix = f"{model}@{recipe}-"
+    folders = {}
+    for folder in settings.model(model).parent.glob("*@*"):
+        seed = folder.name.removeprefix(prefix)
+        if folder.name.startswith(prefix) and seed.isdecimal() and (folder / file).exists():
+            folders[int(seed)] = folder
+    return dict(sorted(folders.items()))
 
 
-def read_seeds(settings: PapersConfig, model: str, recipe: str) -> list[Json]:
+def read_evaluations(settings: PapersConfig, model: str, recipe: str) -> list[Json]:
     """The evaluations of a model by all seeds on disk, or of UniVSE's sentence with some components."""
-    what = "evaluation"
+    results = "evaluation"  # the folder of the results in that of the model
     if model in PAPERS["of_sentence"]:
-        what = model
+        results = model
         model = "univse"
-    folders = on_disk(settings, model, recipe, f"{what}/evaluation.json").values()
-    return [read_evaluation(folder, what) for folder in folders]
+    folders = trained_folders(settings, model, recipe, f"{results}/evaluation.json").values()
+    return [read_evaluation(folder, results) for folder in folders]
 
 
-def by_seeds(title: str, recipe: str, number: int) -> str:
+def title_with_seeds(title: str, recipe: str, number: int) -> str:
     """The name of a row of measurements: `VSE-C, house recipe, 3 seeds`."""
     return f"{title}, {recipe}, {number} seed{'s' * (number > 1)}"
 
@@ -170,30 +169,30 @@ def difference(settings: PapersConfig, table: str, first: str, second: str, reci
         run = settings.captions
     else:
         run = settings.run
-    first_folders = on_disk(settings, first, recipe, RANKS)
-    second_folders = on_disk(settings, second, recipe, RANKS)
+    first_folders = trained_folders(settings, first, recipe, RANKS)
+    second_folders = trained_folders(settings, second, recipe, RANKS)
     seeds = tuple(seed for seed in first_folders if seed in second_folders)
     if not seeds:
         return Difference()
     of_first = tuple(first_folders[seed] for seed in seeds)
     of_second = tuple(second_folders[seed] for seed in seeds)
-    folder_of_queries = {_queries(folder): folder for folder in (*of_first, *of_second)}
+    folder_of_queries = {_read_queries(folder): folder for folder in (*of_first, *of_second)}
     # A difference of models on different captions would be that of the captions.
     if len(folder_of_queries) > 1:
         names = " and ".join(folder.name for folder in folder_of_queries.values())
         raise ValueError(f"models must be evaluated on the same captions, {names} are not: evaluate them anew")
-    return Difference(seeds, _summary(of_first, run).minus(_summary(of_second, run)))
+    return Difference(seeds, _summarize_trainings(of_first, run).minus(_summarize_trainings(of_second, run)))
 
 
 @cache
-def _queries(folder: Path) -> tuple[str, ...]:
-    """The captions that an evaluation without attack has as queries."""
+def _read_queries(folder: Path) -> tuple[str, ...]:
+    """The ids of the captions that an evaluation without attack has as queries, sorted."""
     ranks = pd.read_parquet(folder / RANKS, columns=["candidates", "direction", "query"])
     return tuple(sorted(ranks["query"][(ranks["candidates"] == "plain") & (ranks["direction"] == "t2i")]))
 
 
 @cache
-def _summary(folders: tuple[Path, ...], run: Path) -> VariantResult:
+def _summarize_trainings(folders: tuple[Path, ...], run: Path) -> VariantResult:
     """The metrics of a model's trainings; computed once, as a model stands in several differences."""
     captions = pa.concat_tables(read_table(run, "captions", ["caption_id", "image_id"]))
     image = dict(zip(captions["caption_id"].to_pylist(), captions["image_id"].to_pylist(), strict=True))
@@ -211,7 +210,7 @@ def verdict(paper: float, measured: Figure, seeds: int) -> str:
     return "comes out" if low * paper > 0 else "does not"
 
 
-def _value(metrics: Json, place: str) -> float:
+def _metric_at(metrics: Json, place: str) -> float:
     """The metric at a place such as `vse-c/noun/R@1`, or UniVSE's `sum of attacks`."""
     if place == "sum of attacks":
         return sum(float(metrics["univse"][kind][top]) for kind in KINDS for top in ("R@1", "R@5", "R@10"))
@@ -221,7 +220,7 @@ def _value(metrics: Json, place: str) -> float:
     return float(value)
 
 
-def _cells(seeds: Sequence[Json], places: Iterable[str], without_span: Sequence[int] = ()) -> list[str]:
+def _mean_cells(seeds: Sequence[Json], places: Iterable[str], without_span: Sequence[int] = ()) -> list[str]:
     """The cells of a row: means over seeds, to one decimal, with the least and the greatest value.
 
     Args:
@@ -231,16 +230,19 @@ def _cells(seeds: Sequence[Json], places: Iterable[str], without_span: Sequence[
     """
     cells = []
     for number, place in enumerate(places):
-        values = [_value(metrics, place) for metrics in seeds]
+        values = [_metric_at(metrics, place) for metrics in seeds]
         cells.append(f"{mean(values):.1f}" if number in without_span else mean_and_range(values))
     return cells
 
 
-def _reported(values: Iterable[float]) -> list[str]:
+def _reported_cells(values: Iterable[float]) -> list[str]:
+    """The cells of figures as a paper prints them; empty for one that it does not have, NaN."""
     return ["" if math.isnan(value) else f"{value:g}" for value in values]
 
 
-def _compared(name: str, settings: PapersConfig, more: Callable[[PapersConfig], Rows] = lambda settings: []) -> str:
+def _comparison_table(
+    name: str, settings: PapersConfig, more: Callable[[PapersConfig], Rows] = lambda settings: []
+) -> str:
     """A table that compares models: the paper's figures, then those measured, then the differences of both.
 
     Args:
@@ -267,7 +269,7 @@ def _reported_rows(table: ComparedTable) -> Rows:
     rows = []
     for model in table.models:
         if model in table.reported:
-            cells = _reported(table.reported[model])
+            cells = _reported_cells(table.reported[model])
             empty = [""] * (len(table.columns) - len(cells))
             rows.append([f"{TITLES[model]}, reported", *empty, *cells])
     return rows
@@ -279,9 +281,9 @@ def _measured_rows(table: ComparedTable, settings: PapersConfig) -> Rows:
     rows = []
     for recipe, title in RECIPES.items():
         for model in table.models:
-            if seeds := read_seeds(settings, model, recipe):
-                cells = _cells(seeds, places, table.without_span)
-                rows.append([by_seeds(TITLES[model], title, len(seeds)), *cells])
+            if seeds := read_evaluations(settings, model, recipe):
+                cells = _mean_cells(seeds, places, table.without_span)
+                rows.append([title_with_seeds(TITLES[model], title, len(seeds)), *cells])
     return rows
 
 
@@ -293,7 +295,7 @@ def _reported_difference_rows(table: ComparedTable) -> Rows:
             reported = table.reported_difference(first, second)
             titles = [column.title for column in table.columns]
             cells = [f"{reported[title]:+.1f}" if title in reported else "" for title in titles]
-            rows.append([f"{_pair(first, second)}, reported", *cells])
+            rows.append([f"{_difference_title(first, second)}, reported", *cells])
     return rows
 
 
@@ -308,16 +310,16 @@ def _measured_difference_rows(name: str, settings: PapersConfig) -> Rows:
                 continue
             figures = [measured.figures.get(column.figure) for column in table.columns]
             cells = [format_difference(*figure) if figure else "" for figure in figures]
-            rows.append([by_seeds(_pair(first, second), title, len(measured.seeds)), *cells])
+            rows.append([title_with_seeds(_difference_title(first, second), title, len(measured.seeds)), *cells])
     return rows
 
 
-def _pair(first: str, second: str) -> str:
+def _difference_title(first: str, second: str) -> str:
     """The title of the difference of two models."""
     return f"{TITLES[first]} − {TITLES[second]}"
 
 
-def _coverage(settings: PapersConfig) -> str:
+def _coverage_table(settings: PapersConfig) -> str:
     """How many of the trainings of each part are evaluated, and the models of which none is. Without the parts whose
     models all belong to another one.
     """
@@ -344,31 +346,35 @@ def _without_seed(training: str) -> str:
     return re.sub(r"(@\w+)-\d+$", r"\1", training)
 
 
-def _claims(settings: PapersConfig) -> str:
-    """Which differences of models that a paper reports come out, and how many of them would by chance."""
+def _claims_table(settings: PapersConfig) -> str:
+    """A row for each difference of two models that a paper reports and that is measured, and whether it comes out.
+
+    Below them stands how many would come out by chance.
+    """
     rows = []
     verdicts = []
     for name, table in COMPARED.items():
         for (first, second), (recipe, title) in product(table.differences, RECIPES.items()):
+            # what a paper says of a model is asked of its variants, too
             reported = table.reported_difference(CLAIMED_OF.sub("", first), CLAIMED_OF.sub("", second))
             if not reported:
                 continue
             measured = difference(settings, name, first, second, recipe)
+            seeds = len(measured.seeds)
             for column in table.columns:
                 paper = reported.get(column.title)
                 figure = measured.figures.get(column.figure)
                 if not paper or figure is None:  # not reported, no difference, or not measured
                     continue
-                shape = verdict(paper, figure, len(measured.seeds))
-                pair = f"{_pair(first, second)}, {title}"
-                seeds = str(len(measured.seeds))
-                rows.append([pair, name, column.title, seeds, f"{paper:+.1f}", format_difference(*figure), shape])
-                verdicts.append(shape)
-    shown = table_of(["", "table", "metric", "seeds", "paper", "measured", "shape"], rows)
-    return shown and f"{shown}\n\n{_by_chance(verdicts)}"
+                verdicts.append(verdict(paper, figure, seeds))
+                models = f"{_difference_title(first, second)}, {title}"
+                values = [f"{paper:+.1f}", format_difference(*figure)]
+                rows.append([models, name, column.title, str(seeds), *values, verdicts[-1]])
+    shown = table_if_any(["", "table", "metric", "seeds", "paper", "measured", "shape"], rows)
+    return shown and f"{shown}\n\n{_sentence_on_chance(verdicts)}"
 
 
-def _by_chance(verdicts: Sequence[str]) -> str:
+def _sentence_on_chance(verdicts: Sequence[str]) -> str:
     """How many of a paper's claims come out, and how many would by chance, if no model differed from any other.
 
     verdicts: of each claim: "comes out", "does not", or another text where a difference is not shown.
@@ -383,7 +389,7 @@ def _by_chance(verdicts: Sequence[str]) -> str:
     )
 
 
-def _training(settings: PapersConfig) -> str:
+def _training_table(settings: PapersConfig) -> str:
     """How the trainings of the main rows went: the loss and the rsum on validation as they stood after each quarter of
     the epochs, as means over the seeds on disk. All seeds of a row have the same steps and epochs, so the first one's
     are shown.
@@ -391,38 +397,42 @@ def _training(settings: PapersConfig) -> str:
     # On the plateau where all vectors are equal, the two hinges of a pair are one margin each: then the loss divided by
     # 2 margins is 1, whatever the margin, and a training that has left it shows less.
     quarters = range(1, 5)
-    columns = [f"{what}, {quarter}/4" for what in ("loss ÷ 2 margins", "rsum") for quarter in quarters]
+    columns = [f"{metric}, {quarter}/4" for metric in ("loss ÷ 2 margins", "rsum") for quarter in quarters]
     models = [name for part in ("models", "augmented", "order", "mha-d") for name in PAPERS[part]]
     rows = []
     for (recipe, title), model in product(RECIPES.items(), models):
-        evaluated = on_disk(settings, model, recipe).values()
+        evaluated = trained_folders(settings, model, recipe).values()
         folders = [folder for folder in evaluated if (folder / METRICS).exists()]
         if not folders:
             continue
         histories = [read_history(folder / METRICS) for folder in folders]
         config = read_results(folders[0] / "config.json")["config"]
-        losses = [[line["loss"] / (2 * config["margin"]) for line in lines] for lines in histories]
-        rsum = [[line["validation"]["rsum"] for line in lines] for lines in histories]
-        epochs = len(rsum[0])
-        best = " ".join(str(1 + values.index(max(values))) for values in rsum)
+        # a row per epoch, a column per seed
+        losses = pd.DataFrame([[line["loss"] / (2 * config["margin"]) for line in lines] for lines in histories]).T
+        rsum = pd.DataFrame([[line["validation"]["rsum"] for line in lines] for lines in histories]).T
+        epochs = len(rsum)
+        best = " ".join(str(1 + epoch) for epoch in rsum.idxmax())
         last_epochs = [math.ceil(epochs * quarter / 4) - 1 for quarter in quarters]  # of each quarter, from 0
-        means = [f"{mean(seed[epoch] for seed in seeds):.2f}" for seeds in (losses, rsum) for epoch in last_epochs]
+        means = []
+        for table in (losses, rsum):
+            means += [f"{mean(table.loc[epoch]):.2f}" for epoch in last_epochs]
         steps = str(sum(line["steps"] for line in histories[0]))
         rows.append([f"{TITLES[model]}, {title}", steps, f"{best} of {epochs}", *means])
-    return table_of(["", "steps", "best epoch of each seed", *columns], rows)
+    return table_if_any(["", "steps", "best epoch of each seed", *columns], rows)
 
 
-def _supply(settings: PapersConfig) -> str:
+def _supply_table(settings: PapersConfig) -> str:
     """How many negatives a caption has on average, by family, and how many images have enough for each caption."""
     least = " · ".join(map(str, LEAST))
     head = [f"negatives per caption, at most {MOST} counted", *FAMILIES]
     head.append(f"images all of whose captions have {least} of each")
     rows = [["reported", *[str(MOST)] * len(FAMILIES), "1,000 were chosen"]]
     if has_table(settings.run, "negatives"):
-        captions = _read(settings.run, "captions", ["caption_id", "image_id", "split"])
-        negatives = _read(settings.run, "negatives", ["caption_id", "operator"])
+        captions = _read_columns(settings.run, "captions", ["caption_id", "image_id", "split"])
+        negatives = _read_columns(settings.run, "negatives", ["caption_id", "operator"])
         captions = captions[captions["split"] == settings.split]
         family = {operator: family for family, operators in FAMILIES.items() for operator in operators}
+        # how many negatives of each family a caption has: a row per caption, a column per family
         counts = pd.crosstab(negatives["caption_id"], negatives["operator"].map(family))
         counts = counts.reindex(index=captions["caption_id"], columns=list(FAMILIES), fill_value=0).clip(upper=MOST)
         fewest = counts.min(axis=1).groupby(captions["image_id"].to_numpy()).min()  # of any caption and family
@@ -431,12 +441,12 @@ def _supply(settings: PapersConfig) -> str:
     return markdown_table(head, rows)
 
 
-def _read(run: Path, table: str, columns: list[str]) -> pd.DataFrame:
+def _read_columns(run: Path, table: str, columns: list[str]) -> pd.DataFrame:
     """Columns of a whole table."""
     return pa.concat_tables(read_table(run, table, columns)).to_pandas()
 
 
-def _words(settings: PapersConfig) -> str:
+def _words_table(settings: PapersConfig) -> str:
     """VSE-C's Table 6: MAP, with its interval over images."""
     measured = read_probe(settings, "words")
     reported = REPORTED["words"]
@@ -448,16 +458,16 @@ def _words(settings: PapersConfig) -> str:
     return markdown_table(["MAP", "reported", "measured"], rows)
 
 
-def _blanks(settings: PapersConfig) -> str:
+def _blanks_table(settings: PapersConfig) -> str:
     """VSE-C's Table 7."""
     columns = [(kind, top) for kind in ("noun", "preposition", "both") for top in ("R@1", "R@10")]
-    rows = [[f"{TITLES[name]}, reported", *_reported(values)] for name, values in REPORTED["blanks"].items()]
+    rows = [[f"{TITLES[name]}, reported", *_reported_cells(values)] for name, values in REPORTED["blanks"].items()]
     for name, row in read_probe(settings, "blanks").items():
         rows.append([TITLES.get(name, name), *(f"{row[kind][top]:.1f}" for kind, top in columns)])
     return markdown_table(["", *map(" ".join, columns)], rows)
 
 
-def _saliency(settings: PapersConfig) -> str:
+def _saliency_table(settings: PapersConfig) -> str:
     """VSE-C's Figure 2 as a measure: the share of the saliency on edited words, by operator."""
     models = [read_results(settings.trained(name)[0] / "saliency/saliency.json") for name in ("vse++", "vse-c")]
     rows = []
@@ -473,53 +483,53 @@ def _saliency(settings: PapersConfig) -> str:
                 cells.append(f"{values['share']:.1f}, {beyond}")
         rows.append([f"`{operator}`", f"{chance:.1f}", *cells])
     head = ["", "words edited, %", "VSE++: share, difference", "VSE-C: share, difference"]
-    return table_of(head, rows)
+    return table_if_any(head, rows)
 
 
-def _unified(settings: PapersConfig) -> Rows:
+def _unified_rows(settings: PapersConfig) -> Rows:
     """The rows of UniVSE's Table 3 for words that are read as sentences, and for its ablations."""
     rows = []
     for recipe, title in RECIPES.items():
-        if seeds := read_seeds(settings, "univse", recipe):
-            cells = _cells(seeds, [f"unified/{kind}, as a sentence/mAP" for kind in KINDS[:2]])
-            rows.append([by_seeds("UniVSE, words read as sentences", title, len(seeds)), *cells, ""])
+        if seeds := read_evaluations(settings, "univse", recipe):
+            cells = _mean_cells(seeds, [f"unified/{kind}, as a sentence/mAP" for kind in KINDS[:2]])
+            rows.append([title_with_seeds("UniVSE, words read as sentences", title, len(seeds)), *cells, ""])
     reported = COMPARED["univse-3"].reported
     ablations = {"average": ("all losses", reported["univse"])}
     for loss in ("obj", "attr", "rel"):
         ablations[f"only-{loss}"] = (f"ℓ_{loss} alone", reported[f"only-{loss}"])
     for name, (title, values) in ablations.items():
         if metrics := read_evaluation(settings.model(f"univse-{name}")):
-            cells = _cells([metrics], [f"unified/{kind}/mAP" for kind in KINDS])
-            both = [f"{cell} ({value})" for cell, value in zip(cells, _reported(values), strict=True)]
+            cells = _mean_cells([metrics], [f"unified/{kind}/mAP" for kind in KINDS])
+            both = [f"{cell} ({value})" for cell, value in zip(cells, _reported_cells(values), strict=True)]
             rows.append([f"UniVSE, ablation, {title} (reported)", *both])
     return rows
 
 
-def _chance(settings: PapersConfig) -> Rows:
+def _chance_rows(settings: PapersConfig) -> Rows:
     """The rows of UniVSE's Table 4 for attributes and relations that are assigned at random."""
     table = COMPARED["univse-4"]
-    rows = [["chance, reported", *_reported(table.reported["chance"])]]
+    rows = [["chance, reported", *_reported_cells(table.reported["chance"])]]
     evaluated = [
-        metrics for model in table.models for recipe in RECIPES for metrics in read_seeds(settings, model, recipe)
+        metrics for model in table.models for recipe in RECIPES for metrics in read_evaluations(settings, model, recipe)
     ]
     if evaluated:  # chance is the same for all models
         places = ("parsing/attribute/noun, random", "parsing/relation/either, random")
-        rows.append(["chance", *_cells(evaluated[-1:], places)])
+        rows.append(["chance", *_mean_cells(evaluated[-1:], places)])
     return rows
 
 
-def _alpha(settings: PapersConfig) -> str:
+def _alpha_table(settings: PapersConfig) -> str:
     """UniVSE's Figure 5: rsum and attacks by the weight α of the sentence in a caption's vector."""
     rows = []
     for recipe, title in RECIPES.items():
-        for metrics in read_seeds(settings, "univse", recipe)[:1]:
+        for metrics in read_evaluations(settings, "univse", recipe)[:1]:
             for name, key in (("rsum", "rsum"), ("attacks", "attacked")):
                 cells = (f"{values[key]:.1f}" for values in metrics["alpha"].values())
-                rows.append([by_seeds(name, title, 1), *cells])
-    return table_of(["α", *(f"{n / 10:.1f}" for n in range(11))], rows)
+                rows.append([title_with_seeds(name, title, 1), *cells])
+    return table_if_any(["α", *(f"{n / 10:.1f}" for n in range(11))], rows)
 
 
-def _ablations(settings: PapersConfig) -> str:
+def _ablations_table(settings: PapersConfig) -> str:
     """UniVSE's ablations beside the paper's, without those of Table 3."""
     results = {
         name: read_evaluation(settings.model(f"univse-{name}"))
@@ -529,29 +539,29 @@ def _ablations(settings: PapersConfig) -> str:
     results["dropped, both"] = read_evaluation(settings.model("univse-dropped"), "both")
     rows = []
     for name, metrics in results.items():
-        printed = " / ".join(_reported(REPORTED["ablations"].get(name, ())))
+        printed = " / ".join(_reported_cells(REPORTED["ablations"].get(name, ())))
         title = f"{name}: {metrics['caption']['alpha']:.2f} in the end" if metrics and name == "learned-alpha" else name
-        rows.append([title, printed, *(_cells([metrics], RSUM_AND_ATTACKS) if metrics else ["", ""])])
+        rows.append([title, printed, *(_mean_cells([metrics], RSUM_AND_ATTACKS) if metrics else ["", ""])])
     return markdown_table(["", "reported: rsum / attacks", "rsum", "attacks"], rows)
 
 
 TABLES: dict[str, Callable[[PapersConfig], str]] = {
-    "coverage": _coverage,
-    "claims": _claims,
-    "training": _training,
-    "supply": _supply,
-    "vse-c-2-3": partial(_compared, "vse-c-2-3"),
-    "vse-c-4": partial(_compared, "vse-c-4"),
-    "vse-c-6": _words,
-    "vse-c-7": _blanks,
-    "vse-c-figure-2": _saliency,
-    "univse-1": partial(_compared, "univse-1"),
-    "univse-2": partial(_compared, "univse-2"),
-    "univse-3": partial(_compared, "univse-3", more=_unified),
-    "univse-4": partial(_compared, "univse-4", more=_chance),
-    "univse-figure-5": _alpha,
-    "univse-ablations": _ablations,
-    "augmented": partial(_compared, "augmented"),
-    "order-2": partial(_compared, "order-2"),
-    "mha-d": partial(_compared, "mha-d"),
+    "coverage": _coverage_table,
+    "claims": _claims_table,
+    "training": _training_table,
+    "supply": _supply_table,
+    "vse-c-2-3": partial(_comparison_table, "vse-c-2-3"),
+    "vse-c-4": partial(_comparison_table, "vse-c-4"),
+    "vse-c-6": _words_table,
+    "vse-c-7": _blanks_table,
+    "vse-c-figure-2": _saliency_table,
+    "univse-1": partial(_comparison_table, "univse-1"),
+    "univse-2": partial(_comparison_table, "univse-2"),
+    "univse-3": partial(_comparison_table, "univse-3", more=_unified_rows),
+    "univse-4": partial(_comparison_table, "univse-4", more=_chance_rows),
+    "univse-figure-5": _alpha_table,
+    "univse-ablations": _ablations_table,
+    "augmented": partial(_comparison_table, "augmented"),
+    "order-2": partial(_comparison_table, "order-2"),
+    "mha-d": partial(_comparison_table, "mha-d"),
 }

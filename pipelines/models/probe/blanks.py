@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -112,13 +112,14 @@ def read_blanks(run: Path, ids: Sequence[str], image: Tensor, vocabulary: WordVo
     word_id = tokens[offsets[caption] + position].long()
     # A word outside the vocabulary is no choice, so nothing could fill its blank.
     usable = known[word_id] & (word_id != UNKNOWN_ID)
-    captions, owner = caption[usable].unique(return_inverse=True)  # the captions that are left, and whose each blank is
+    # the captions that are left, and the position among them of the caption of each usable blank
+    captions, caption_of_blank = caption[usable].unique(return_inverse=True)
     kept_tokens, _ = ragged_rows(offsets, captions)
     return Blanks(
         tokens=tokens[kept_tokens],
         offsets=starts_of(offsets.diff()[captions]),
         image=image[captions],
-        starts=starts_of(torch.bincount(owner, minlength=len(captions))),
+        starts=starts_of(torch.bincount(caption_of_blank, minlength=len(captions))),
         position=position[usable],
         kind=kind[usable],
     )
@@ -190,13 +191,16 @@ def train_filler(
     counts = blanks.starts.diff()
 
     def step(captions: Tensor, epoch: int) -> TrainingStep:
-        chosen = (torch.rand(len(captions), generator=generator) * counts[captions]).long()  # of each caption's blanks
-        which = blanks.starts[captions] + chosen
+        """The loss of filling a random blank of each of the captions (B,)."""
+        # a random one of each caption's blanks: its number among them, then among all blanks
+        number = (torch.rand(len(captions), generator=generator) * counts[captions]).long()
+        which = blanks.starts[captions] + number
         predicted = filler(blanks, captions, which, torch.arange(len(captions)), features)
         right = words[to_device(blanks.words[which], words.device)]
         return TrainingStep(1 - functional.cosine_similarity(predicted, right, dim=1).mean())
 
     def batches(epoch: int) -> Sequence[Tensor]:
+        """All captions in random order, in parts."""
         return torch.randperm(len(counts), generator=generator).split(training.batch_size)
 
     fit({"filler": filler}, {"optimizer": optimizer}, batches, step, training.epochs)
@@ -236,9 +240,10 @@ def frequency_ranks(train: Blanks, test: Blanks) -> Tensor:
     against it. A baseline that reads neither caption nor image.
     """
     vocabulary_size = int(max(train.words.max(), test.words.max())) + 1
-    ranks = []
+    ranks = []  # of each kind of blank, the rank (V,) of every word
     for kind in range(len(KINDS)):
         counts = torch.bincount(train.words[train.kind == kind], minlength=vocabulary_size)
+        # how many words, itself included, are as frequent or more so
         ranks.append((counts[None, :] >= counts[:, None]).sum(1))
     return torch.stack(ranks)[test.kind, test.words]
 
@@ -250,12 +255,12 @@ def recalls(ranks: Tensor, kind: Tensor) -> Recalls:
     """R@1 and R@10 in % of blanks with these ranks (m,): nouns, prepositions, both; kind: (m,) indices into KINDS. A
     kind without blanks is left out.
     """
-    by_kind = {name: ranks[kind == number] for number, name in enumerate(KINDS)} | {"both": ranks}
-    return {
-        name: {f"R@{k}": 100 * (own_ranks <= k).double().mean().item() for k in TOP}
-        for name, own_ranks in by_kind.items()
-        if len(own_ranks)
-    }
+    ranks_by_kind = {name: ranks[kind == number] for number, name in enumerate(KINDS)} | {"both": ranks}
+    recalls_by_kind = {}
+    for name, of_kind in ranks_by_kind.items():
+        if len(of_kind):
+            recalls_by_kind[name] = {f"R@{k}": 100 * (of_kind <= k).double().mean().item() for k in TOP}
+    return recalls_by_kind
 
 
 def fill_blanks(task: Task) -> TaskResult:
@@ -270,6 +275,7 @@ def fill_blanks(task: Task) -> TaskResult:
     choices = known.nonzero()[:, 0]
 
     def blanks_of(rows: Tensor) -> Blanks:
+        """The blanks of captions `rows` (n,) whose words the file has."""
         ids = [captions.ids[row] for row in rows.tolist()]
         return read_blanks(task.run, ids, captions.image[rows], vocabulary, known)
 
@@ -301,9 +307,13 @@ def fill_blanks(task: Task) -> TaskResult:
         f"{len(train.image):,} captions to train on in {training.epochs} epochs, {training.states} units per GRU; "
         f"blanks: {shown_counts}; {len(choices):,} words to choose from."
     )
+    return TaskResult(metrics, f"{about}\n\n{_table_of_recalls(results)}")
+
+
+def _table_of_recalls(results: Mapping[str, Recalls]) -> str:
+    """A row for each table of vectors, by name, with R@1 and R@10 of each kind of blank, as Markdown."""
     columns = [(kind, f"R@{k}") for kind in (*KINDS, "both") for k in TOP]
     rows = []
     for name, result in results.items():
         rows.append([name, *(f"{result[kind][top]:.1f}" if kind in result else "" for kind, top in columns)])
-    head = ["fill in the blank", *(f"{kind} {top}" for kind, top in columns)]
-    return TaskResult(metrics, f"{about}\n\n{markdown_table(head, rows)}")
+    return markdown_table(["fill in the blank", *(f"{kind} {top}" for kind, top in columns)], rows)

@@ -115,7 +115,7 @@ def noun_heads(parses: pa.Table) -> NounHeads:
 def direct_relatives(words: Sequence[str]) -> Tensor:
     """(W, W) bool: True for words of which a sense of one is a direct hypernym of a sense of the other in WordNet."""
     wordnet = WordNet.load()
-    words_of_sense: dict[int, list[int]] = defaultdict(list)
+    words_of_sense: dict[int, list[int]] = defaultdict(list)  # by sense, the numbers of the words that have it
     for number, word in enumerate(words):
         for sense in set(wordnet.senses(word, "n")):
             words_of_sense[sense].append(number)
@@ -175,6 +175,7 @@ def train_classifier(
     keep = (1 - training.dropout) ** 0.5
 
     def batches(epoch: int) -> Sequence[Tensor]:
+        """The usable images in random order, in parts."""
         return usable[torch.randperm(len(usable), generator=generator)].split(training.batch_size)
 
     def random_object(flags: Tensor) -> Tensor:
@@ -256,6 +257,7 @@ def image_to_word(task: Task) -> TaskResult:
     training = ClassifierTraining(epochs=config.epochs or TRAINING.epochs)
 
     def measured(scores: Callable[[Tensor], Tensor]) -> MeanAveragePrecision:
+        """How well scores (n, O) of the objects rank those of the test images, of which the features are given."""
         return mean_average_precision(scores, features[test], test_objects, config.seed, task.device)
 
     # A baseline that sees no image: the same scores for all

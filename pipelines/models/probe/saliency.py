@@ -87,7 +87,7 @@ class SalientNegative(NamedTuple):
 
 
 class FoundSaliency(NamedTuple):
-    """Negatives with their saliency, a row each, see `salient`; the name of the table of features the model reads."""
+    """Negatives with their saliency, see `saliency_table`; the name of the table of features that the model reads."""
 
     negatives: pd.DataFrame
     features_table: str
@@ -125,27 +125,42 @@ def find_saliency(model_folder: Path, run: Path, config: SaliencyConfig) -> Foun
         gradient = gradients(model, model.similarity, tokens, offsets, part_features)
         lengths = offsets.diff().tolist()
         for number, row in enumerate(part):
-            spans = word_spans(row["negative"])
-            edited = edited_words(spans, row["edits"])
-            if not any(edited):
-                continue
             word_gradients = gradient.words[number][1 : lengths[number] - 1]  # without <start> and <end>
-            # a score that depends on no word at all has shares of 0, not NaN
-            shares = word_gradients / word_gradients.sum().clamp(min=1e-12)
-            negative = SalientNegative(
-                operator=row["operator"],
-                image=int(images[number]),
-                words=[row["negative"][begin:end] for begin, end in spans],
-                shares=shares.tolist(),
-                edited=edited,
-                score=float(gradient.scores[number]),
-                regions=None if gradient.regions is None else gradient.regions[number],
-            )
-            negatives.append(negative)
-    return FoundSaliency(salient(negatives), trained.table)
+            regions = None if gradient.regions is None else gradient.regions[number]
+            score = float(gradient.scores[number])
+            negatives.append(_salient_negative(row, int(images[number]), score, word_gradients, regions))
+    with_edits = [negative for negative in negatives if any(negative.edited)]
+    return FoundSaliency(saliency_table(with_edits), trained.table)
 
 
-def salient(negatives: Sequence[SalientNegative]) -> pd.DataFrame:
+def _salient_negative(
+    row: Mapping[str, Any], image: int, score: float, word_gradients: Tensor, regions: Tensor | None
+) -> SalientNegative:
+    """A negative with the shares of its words.
+
+    Args:
+        row: of COLUMNS.
+        image: the index of the image.
+        score: the similarity with the image.
+        word_gradients: (n,) how much the score depends on each word.
+        regions: (R,) how much it depends on each region; None without a grid.
+    """
+    text = row["negative"]
+    spans = word_spans(text)
+    # a score that depends on no word at all has shares of 0, not NaN
+    shares = word_gradients / word_gradients.sum().clamp(min=1e-12)
+    return SalientNegative(
+        operator=row["operator"],
+        image=image,
+        words=[text[begin:end] for begin, end in spans],
+        shares=shares.tolist(),
+        edited=edited_words(spans, row["edits"]),
+        score=score,
+        regions=regions,
+    )
+
+
+def saliency_table(negatives: Sequence[SalientNegative]) -> pd.DataFrame:
     """The negatives as a table, with the share of the saliency that is on edited words, and that of edited words."""
     table = pd.DataFrame(negatives, columns=list(SalientNegative._fields))
     share_on_edits = [float(np.dot(negative.shares, negative.edited)) for negative in negatives]
@@ -221,13 +236,18 @@ def edited_words(spans: Sequence[Span], edits: Sequence[EditRow]) -> list[bool]:
         edits: that make the negative of its caption, in order; their `start` and `end` are in characters of the
             caption.
     """
-    inserted: list[Span] = []
+    inserted: list[Span] = []  # what each edit has put in, in characters of the negative
     shift = 0  # how much longer the negative is than the caption, up to here
     for edit in edits:
         start = edit["start"] + shift
         inserted.append((start, start + len(edit["new"])))
         shift += len(edit["new"]) - (edit["end"] - edit["start"])
-    return [any(start < stop and begin < end for begin, stop in inserted) for start, end in spans]
+
+    def is_inserted(start: int, end: int) -> bool:
+        """Whether characters `start` to `end` of the negative overlap with what an edit has put in."""
+        return any(start < inserted_end and inserted_start < end for inserted_start, inserted_end in inserted)
+
+    return [is_inserted(start, end) for start, end in spans]
 
 
 def summarize(negatives: pd.DataFrame, seed: int) -> dict[str, dict[str, Any]]:
@@ -275,7 +295,7 @@ def draw_saliency(negatives: pd.DataFrame, photos: Mapping[int, Image], path: Pa
         path: the PNG to write.
     """
     rows = [SalientNegative(*row) for row in negatives[list(SalientNegative._fields)].itertuples(index=False)]
-    layouts = [_layout(row.words) for row in rows]
+    layouts = [_break_into_lines(row.words) for row in rows]
     least_height = 1.7 if photos else 0.0
     heights = [max(0.75 * (layout[-1].line + 1) + 0.35, least_height) for layout in layouts]
     figure = new_figure(10.8 if photos else 9.0, sum(heights))
@@ -288,7 +308,7 @@ def draw_saliency(negatives: pd.DataFrame, photos: Mapping[int, Image], path: Pa
         image_axes.set_axis_off()
         text_axes.set_axis_off()
         if negative.image in photos:
-            draw_map(image_axes, photos[negative.image], _square(negative.regions))
+            draw_map(image_axes, photos[negative.image], _as_picture(negative.regions))
         title = f"{negative.operator}: {share:.0%} on {chance:.0%} of the words, similarity {negative.score:.2f}"
         text_axes.set_title(title, fontsize=8, loc="left", color="0.35")
         text_axes.set_xlim(0, CHARACTERS)
@@ -298,7 +318,7 @@ def draw_saliency(negatives: pd.DataFrame, photos: Mapping[int, Image], path: Pa
     write_png(figure, path, 110)
 
 
-def _square(regions: Tensor | None) -> Tensor | None:
+def _as_picture(regions: Tensor | None) -> Tensor | None:
     """The saliency of R regions as a picture (√R, √R); None if they form no square grid.
 
     Square roots are shown, so that weak regions can be seen beside the strongest.
@@ -332,7 +352,7 @@ class WordPlace(NamedTuple):
     start: float
 
 
-def _layout(words: Sequence[str]) -> list[WordPlace]:
+def _break_into_lines(words: Sequence[str]) -> list[WordPlace]:
     """Words broken into lines of CHARACTERS."""
     places: list[WordPlace] = []
     line = 0

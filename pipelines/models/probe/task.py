@@ -39,6 +39,7 @@ class Task:
     """
 
     def __init__(self, run: Path, config: ProbeConfig, say: Say) -> None:
+        """Read the captions and features of a run; say: called with lines of progress."""
         self.device = choose_device(config.device)
         self.run = run
         self.config = config
@@ -86,6 +87,7 @@ def word_tables(vectors: Path, models: Sequence[Path], words: Sequence[str], see
     is_in_file = ~from_file.isnan().any(1)
 
     def joined(others: Tensor) -> Tensor:
+        """The file's vectors, with others (W, d) of the same words behind them, made as long in the mean."""
         length = from_file[is_in_file].norm(dim=1).mean()
         length_of_others = others[is_in_file].norm(dim=1).mean()
         return torch.cat([from_file, others * (length / length_of_others)], 1)

@@ -45,9 +45,9 @@ def load_model(folder: Path, device: torch.device, **changes: object) -> Trained
     identity = checkpoint.read_identity(folder, "train")
     best = checkpoint.read_weights(folder, checkpoint.BEST)  # before anything is made as large as config.json says
     try:
-        settings = {name: value for name, value in identity["config"].items() if name not in FILES}
+        settings = {name: value for name, value in identity.config.items() if name not in FILES}
         config = CONFIGS[settings["model"]](**settings, run=Path(), output=folder)
-        features = int(identity["features"])
+        features = identity.features
     except (KeyError, TypeError, ValueError) as error:
         why = first_line(error)
         raise ValueError(f"{folder / checkpoint.CONFIG} must be what negcap train wrote, lacks: {why}") from None

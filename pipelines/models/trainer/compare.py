@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from functools import reduce
 from itertools import product
 from operator import add
@@ -19,7 +19,7 @@ from ...engine.storage import refuse_link
 from ..checkpoint import JsonObject
 from ..config import CONFIGS, RESUMABLE, SIMILARITIES, EvaluateConfig, TrainConfig, configure, lacking_of_recipe
 from ..data import read_captions
-from ..evaluation.protocols import FAMILIES
+from ..evaluation.protocols import FAMILIES, Evaluation
 from ..evaluation.retrieval import TOP, count_hits
 from ..figures import (
     Figure,
@@ -29,14 +29,14 @@ from ..figures import (
     format_difference,
     label_axes,
     legend_below,
-    markdown_table,
     new_figure,
+    table_if_any,
     write_png,
     write_results,
 )
 from ..fit import Say, silent
 from ..registry import MODELS, RECIPES, WITH_NEGATIVES
-from .evaluate import WAYS, Evaluation, measure, write_evaluation
+from .evaluate import WAYS, measure, write_evaluation
 from .train import train
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ class Variant(NamedTuple):
         return configure(**{**of_model, "model": self.model, "seed": seed, "output": output / f"{self.name}-{seed}"})
 
 
-def figure(metric: MetricOfTrainings) -> Figure:
+def figure_above_zero(metric: MetricOfTrainings) -> Figure:
     """A metric of a variant with its interval, of which no bound is below 0, as no metric is."""
     mean, (low, high) = metric.figure()
     return Figure(mean, (max(low, 0.0), high))
@@ -135,8 +135,8 @@ class VariantResult(NamedTuple):
 
     def as_json(self, first: VariantResult) -> JsonObject:
         """The metrics as comparison.json holds them, with their differences to those of the first variant."""
-        figures = {name: figure(metric)._asdict() for name, metric in self.metrics.items()}
-        retrieval = {}
+        figures = {name: figure_above_zero(metric)._asdict() for name, metric in self.metrics.items()}
+        retrieval = {}  # by candidates and direction, such as "plain i2t"
         for name in figures:
             if name.endswith(" mean rank"):
                 key = name.removesuffix(" mean rank")
@@ -240,6 +240,7 @@ def summarize(name: str, evaluations: Sequence[Evaluation], image: Mapping[str, 
     tables = [evaluation.ranks.assign(training=number) for number, evaluation in enumerate(evaluations)]
     ranks = pd.concat(tables)
     metrics: dict[str, MetricOfTrainings] = {}
+    # one retrieval after the other: such as "vse-c:noun", the attack whose negatives are candidates, and "i2t"
     for (candidates, direction), rows in ranks.groupby(["candidates", "direction"], sort=False):
         images = rows["query"] if direction == "i2t" else rows["query"].map(image)
         metrics |= _retrieval_metrics(f"{candidates} {direction}", images, rows, seed)
@@ -247,7 +248,7 @@ def summarize(name: str, evaluations: Sequence[Evaluation], image: Mapping[str, 
     totals = {"rsum": reduce(add, (metrics[f"plain {way} sum"] for way in WAYS))}
     if attacks:
         totals["univse"] = reduce(add, attacks)
-    return VariantResult(name, len(evaluations), {**totals, **metrics, **_pairs(evaluations, seed)})
+    return VariantResult(name, len(evaluations), {**totals, **metrics, **_pair_metrics(evaluations, seed)})
 
 
 def _retrieval_metrics(key: str, images: pd.Series, rows: pd.DataFrame, seed: int) -> dict[str, MetricOfTrainings]:
@@ -259,17 +260,17 @@ def _retrieval_metrics(key: str, images: pd.Series, rows: pd.DataFrame, seed: in
         rows: the number of the training and the rank of each query.
         seed: of the bootstrap over images.
     """
-    owner, names = pd.factorize(images, sort=True)  # the same in both directions
-    counts = []  # of each training, (I, 3)
-    sums = []  # of each training, (I, 1)
-    sizes = []  # of each training, (I, 1)
+    image_of_query, image_ids = pd.factorize(images, sort=True)  # numbers, the same in both directions
+    counts = []  # of each training, (I, 3): queries of each image with a rank <= 1, 5, 10
+    sums = []  # of each training, (I, 1): of the ranks of an image's queries
+    sizes = []  # of each training, (I, 1): how many queries an image has
     for of_training in rows.groupby("training").indices.values():
         rank = rows["rank"].to_numpy()[of_training]
-        image = owner[of_training]
-        hits, queries = count_hits(torch.tensor(rank), torch.tensor(image), len(names))
+        image = image_of_query[of_training]
+        hits, queries = count_hits(torch.tensor(rank), torch.tensor(image), len(image_ids))
         counts.append(hits)
         sizes.append(queries)
-        sums.append(np.bincount(image, rank, len(names))[:, None])
+        sums.append(np.bincount(image, rank, len(image_ids))[:, None])
     recalls = _metrics_of_trainings(np.stack(counts), np.stack(sizes), seed)
     metrics = dict(zip((f"{key} {top}" for top in RECALLS), [*recalls, reduce(add, recalls)], strict=True))
     # not by way of percent, which would change their last digit
@@ -293,7 +294,7 @@ def _metrics_of_trainings(counts: np.ndarray, sizes: np.ndarray, seed: int) -> l
     return [MetricOfTrainings(ratios[:, n], samples[:, n]) for n in range(counts.shape[2])]
 
 
-def _pairs(evaluations: Sequence[Evaluation], seed: int) -> dict[str, MetricOfTrainings]:
+def _pair_metrics(evaluations: Sequence[Evaluation], seed: int) -> dict[str, MetricOfTrainings]:
     """How often a caption is above its negative, over all operators and by each: of pairs whose words the model knows
     (PAIRS), and of all (EVERY_PAIR).
 
@@ -331,23 +332,24 @@ def conclusions(first: VariantResult, last: VariantResult) -> list[str]:
     """
 
     def mean(result: VariantResult, name: str) -> str:
+        """The mean of a metric over the trainings of a variant, to one decimal."""
         return f"{result.metrics[name].values.mean():.1f}"
 
     sentences = []
     if PAIRS in first.metrics:
         what = f"{last.name} puts {mean(last, PAIRS)} % of the captions above their negatives, "
         what += f"{first.name} {mean(first, PAIRS)} % (chance is 50)"
-        sentences.append(f"{what}: {_verdict(first, last, PAIRS)}.")
+        sentences.append(f"{what}: {_which_is_better(first, last, PAIRS)}.")
     attack = "vse-c:total i2t R@1"
     plain = "plain i2t R@1"
     if attack in first.metrics:
         falls = [f"{result.name} from {mean(result, plain)} to {mean(result, attack)} %" for result in (first, last)]
         what = f"With the negatives of an image among the candidates, its R@1 falls with {' and with '.join(falls)}"
-        sentences.append(f"{what}: {_verdict(first, last, attack)}.")
-    return [*sentences, f"In retrieval without negatives, by rsum: {_verdict(first, last, 'rsum')}."]
+        sentences.append(f"{what}: {_which_is_better(first, last, attack)}.")
+    return [*sentences, f"In retrieval without negatives, by rsum: {_which_is_better(first, last, 'rsum')}."]
 
 
-def _verdict(first: VariantResult, last: VariantResult, name: str) -> str:
+def _which_is_better(first: VariantResult, last: VariantResult, name: str) -> str:
     """Which of two variants is better by a metric: `vse-c is better, by +5.3 (+2.1 to +8.4)`.
 
     No verdict rests on one seed: what another training of the same model would give is not known then.
@@ -399,10 +401,19 @@ def draw_comparison(results: Sequence[VariantResult], path: Path) -> None:
 def _draw_pairs(
     axes: Axes, result: VariantResult, operators: Sequence[str], number: int, variants: int, colour: str
 ) -> None:
-    """Bars of how often a caption is above its negative, beside those of the other variants of each operator."""
+    """Bars of how often a caption is above its negative, beside those of the other variants of each operator.
+
+    Args:
+        axes: to draw on.
+        result: of the variant.
+        operators: a group of bars for each.
+        number: of the variant, from 0: the place of its bar in each group.
+        variants: how many there are.
+        colour: of the bars.
+    """
     width = 0.8 / variants  # a fifth of the way to the next operator is free
-    shift = (number - (variants - 1) / 2) * width
-    figures = [figure(result.metrics[f"{PAIRS}:{name}"]) for name in operators]
+    shift = (number - (variants - 1) / 2) * width  # so that the group is centred on the operator's tick
+    figures = [result.metrics[f"{PAIRS}:{name}"].figure() for name in operators]
     shares = np.array([share.value for share in figures])
     bounds = np.array([share.interval for share in figures]).reshape(-1, 2).T  # (2, operators)
     reach = np.abs(bounds - shares)
@@ -457,91 +468,87 @@ def table_cells(result: VariantResult) -> dict[str, str]:
     cells = {}
     for name, metric in metrics.items():
         value = f"{metric.values.mean():.1f}"
-        cells[name] = value if "mean rank" in name else str(figure(metric))
+        cells[name] = value if "mean rank" in name else str(figure_above_zero(metric))
         cells[f"{name}, value"] = value
     for language in {name.partition(" ")[0] for name in metrics if name.startswith("plain")}:
-        cells[f"{language} rsum"] = str(figure(reduce(add, (metrics[f"{language} {way} sum"] for way in WAYS))))
+        rsum = reduce(add, (metrics[f"{language} {way} sum"] for way in WAYS))
+        cells[f"{language} rsum"] = str(figure_above_zero(rsum))
     return cells
 
 
-class _VariantTables:
-    """Tables with a row per variant, of `table_cells`; columns are the names of cells, by their heads."""
+def _table_of_variants(title: str, cells: pd.DataFrame, columns: Mapping[str, str], *, of_all: bool = True) -> str:
+    """A Markdown table with a row for each variant; empty if it has no columns.
 
-    def __init__(self, results: Sequence[VariantResult]) -> None:
-        self.cells = {result.name: table_cells(result) for result in results}
-        self.of_some = set[str]().union(*self.cells.values())
-        self.of_all = set.intersection(*map(set, self.cells.values()))
-
-    def table(self, first: str, columns: Mapping[str, str], known: Set[str]) -> str:
-        """A table of those columns that are known, and of those variants that have all of these; empty without any.
-        first: the head of the column with the names of the variants.
-        """
-        kept = {head: name for head, name in columns.items() if name in known}
-        rows = []
-        for variant, cells in self.cells.items():
-            if all(name in cells for name in kept.values()):
-                rows.append([variant, *(cells[name] for name in kept.values())])
-        return markdown_table([first, *kept], rows) if kept and rows else ""
+    Args:
+        title: the head of the first column, which has the names of the variants.
+        cells: a row for each variant, a column for each name of `table_cells`, NaN where a variant has none.
+        columns: the names of the cells by the heads of the table's columns; those that `cells` lacks are left out.
+        of_all: whether a column must be known of every variant; else a variant without one of the columns has no row.
+    """
+    there = cells.dropna(axis="columns") if of_all else cells
+    shown = {head: name for head, name in columns.items() if name in there}
+    if not shown:
+        return ""
+    rows = there[list(shown.values())].dropna()
+    return table_if_any([title, *shown], [[str(variant), *map(str, row)] for variant, *row in rows.itertuples()])
 
 
 def to_markdown(results: Sequence[VariantResult], setting: str) -> str:
     """VSE-C's Tables 2 to 4 and UniVSE's Table 2, a row per variant, those with data, below the paragraph `setting`."""
-    tables = _VariantTables(results)
-    of_all = tables.of_all
+    cells = pd.DataFrame({result.name: table_cells(result) for result in results}).T
+    names = [str(name) for name in cells]
     parts = [setting]
-    for name in sorted(cell.removesuffix(" rsum") for cell in tables.of_some if cell.endswith(" rsum")):
-        language = name.partition(":")[2]
+    # a language may be that of some variants only
+    for candidates in sorted(name.removesuffix(" rsum") for name in names if name.endswith(" rsum")):
+        language = candidates.partition(":")[2]
         title = f"without attack in {language}" if language else "without attack"
-        # a language may be that of some variants only
-        parts.append(tables.table(title, {**_plain_columns(name), "rsum": f"{name} rsum"}, tables.of_some))
-    if "vse-c:total i2t R@1" in of_all:  # VSE-C's Table 2
+        parts.append(_table_of_variants(title, cells, _plain_columns(candidates), of_all=False))
+    if "vse-c:total i2t R@1" in cells.dropna(axis="columns"):  # VSE-C's Table 2
         columns: dict[str, str] = {}
         for suffix, candidates in (("", "plain"), (", attacked", "vse-c:total")):
             columns |= {f"{top}{suffix}": f"{candidates} i2t {top}" for top in ("R@1", "R@10", "mean rank")}
-        parts.append(tables.table("image to text", columns, of_all))
+        parts.append(_table_of_variants("image to text", cells, columns))
     attacks = {**{name: f"vse-c:{name}" for name in FAMILIES}, "plural": "plural", "plural, numeral": "plural:numeral"}
-    of_attacks = {head: f"{name} i2t R@1" for head, name in attacks.items()}
-    parts.append(tables.table("R@1 under attack by", of_attacks, of_all))  # VSE-C's Tables 3 and 4
-    # UniVSE's attack by an operator is of some runs only
-    names = sorted(cell for cell in tables.of_some if cell.startswith("univse:") and cell.endswith(" i2t R@1"))
-    if names and set(names) <= of_all:  # UniVSE's Table 2
-        of_operators = {name.removeprefix("univse:").removesuffix(" i2t R@1"): name for name in names}
-        columns = {**of_operators, "sum of R@1, 5, 10": "univse"}
-        parts.append(tables.table("R@1 with all negatives of", columns, of_all))
-    parts.append(tables.table("caption above negative, %", _pair_columns(results[0]), of_all))
-    return "\n\n".join(filter(None, [*parts, _differences(results)]))
+    columns = {head: f"{name} i2t R@1" for head, name in attacks.items()}
+    parts.append(_table_of_variants("R@1 under attack by", cells, columns))  # VSE-C's Tables 3 and 4
+    of_univse = sorted(name for name in names if name.startswith("univse:") and name.endswith(" i2t R@1"))
+    # UniVSE's Table 2; its attack by an operator is of some runs only
+    if of_univse and not cells[of_univse].isna().any(axis=None):
+        columns = {name.removeprefix("univse:").removesuffix(" i2t R@1"): name for name in of_univse}
+        columns["sum of R@1, 5, 10"] = "univse"
+        parts.append(_table_of_variants("R@1 with all negatives of", cells, columns))
+    parts.append(_table_of_variants("caption above negative, %", cells, _pair_columns(results[0])))
+    return "\n\n".join(filter(None, [*parts, *_difference_tables(results)]))
 
 
 def _plain_columns(candidates: str) -> dict[str, str]:
-    """The columns of retrieval without attack, but for the rsum."""
+    """The columns of retrieval without attack: by their heads the names of their cells, see `table_cells`.
+
+    candidates: the captions that are ranked: `plain`, or `plain:de` for those in German.
+    """
     columns: dict[str, str] = {}
     for way in WAYS:
         columns |= {f"{way} R@{k}": f"{candidates} {way} R@{k}, value" for k in TOP}
         columns[f"{way} mean rank"] = f"{candidates} {way} mean rank"
-    return columns
+    return {**columns, "rsum": f"{candidates} rsum"}
 
 
 def _pair_columns(result: VariantResult) -> dict[str, str]:
+    """The columns of pairs of a caption and its negative: by their heads the names of their cells."""
     return {"all operators": PAIRS, **{name: f"{PAIRS}:{name}" for name in result.operators}}
 
 
-def _differences(results: Sequence[VariantResult]) -> str:
-    """Tables of the differences to the first variant, a row per further one."""
+def _difference_tables(results: Sequence[VariantResult]) -> list[str]:
+    """Tables of the differences to the first variant, a row per further one: of retrieval, and of pairs."""
     first, *others = results
-    differences = {result.name: result.minus(first) for result in others}
+    rows = {f"{result.name} − {first.name}": result.minus(first) for result in others}
+    cells = pd.DataFrame(
+        {title: {name: format_difference(*of_name) for name, of_name in row.items()} for title, row in rows.items()}
+    ).T
     columns = {"rsum": "rsum", "i2t R@1": "plain i2t R@1"}
     columns |= {f"{name}, R@1": f"vse-c:{name} i2t R@1" for name in ("total", *FAMILIES)}
     columns |= {"plural, numeral, R@1": "plural:numeral i2t R@1", "univse, sum": "univse"}
-    tables = []
-    for title, wanted in (("difference", columns), ("difference in pairs", _pair_columns(first))):
-        known = {}
-        for head, name in wanted.items():
-            if all(name in of_variant for of_variant in differences.values()):
-                known[head] = name
-        rows = []
-        for variant, of_variant in differences.items():
-            cells = [format_difference(of_variant[name].value, of_variant[name].interval) for name in known.values()]
-            rows.append([f"{variant} − {first.name}", *cells])
-        if rows and known:
-            tables.append(markdown_table([title, *known], rows))
-    return "\n\n".join(tables)
+    return [
+        _table_of_variants("difference", cells, columns),
+        _table_of_variants("difference in pairs", cells, _pair_columns(first)),
+    ]

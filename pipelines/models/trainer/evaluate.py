@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -29,35 +29,22 @@ from ..device import choose_device
 from ..encoders import EmbeddingModel
 from ..evaluation import components
 from ..evaluation.protocols import (
-    NO_PAIRS,
     Attacks,
+    Evaluation,
     choose_attacks,
     complete_captions,
+    graphs_with_negatives,
     plain_retrieval,
     run_protocols,
-    with_negatives,
 )
 from ..evaluation.retrieval import EmbeddedSplit, embed_images, embed_split, embed_texts, rank
 from ..features import ImageFeatures, read_features
-from ..figures import format_interval, markdown_table, write_results
+from ..figures import format_interval, markdown_table, table_if_any, write_results
 from ..mhad import MultiHeadAttention, head_cosines
 from ..univse.metrics import alpha_curve, parsing_accuracy
 from ..univse.model import UniVSE
 from ..vocabulary import UNKNOWN_ID
 from . import OBJECTIVES, load_model
-
-
-class Evaluation(NamedTuple):
-    """What `measure` finds: the metrics by protocol, and the ranks and pairs behind them, see `Results`.
-
-    The metrics, as in evaluation.json, are of `run_protocols` and, where the model and the run have what they need:
-    `languages` (plain retrieval in each further language), `heads` (MHA-D's mean cosines), `unified`, `parsing` and
-    `alpha` (UniVSE's Tables 3 and 4 and Figure 5), and what `_about` says of the model and the split.
-    """
-
-    metrics: JsonObject
-    ranks: pd.DataFrame
-    pairs: pd.DataFrame = NO_PAIRS
 
 
 def write_evaluation(evaluation: Evaluation, folder: Path) -> str:
@@ -74,6 +61,10 @@ def write_evaluation(evaluation: Evaluation, folder: Path) -> str:
 def measure(model_folder: Path, run: Path, config: EvaluateConfig) -> Evaluation:
     """Compute all metrics of a model on a split of a run.
 
+    They are those of `run_protocols` and, where the model and the run have what they need: `languages` (plain retrieval
+    in each further language), `heads` (MHA-D's mean cosines), `unified`, `parsing` and `alpha` (UniVSE's Tables 3 and 4
+    and Figure 5), and what `_describe_evaluation` says of the model and the split.
+
     Raises FileNotFoundError or ValueError for a folder without a trained model; a run without the split, its captions,
     features of the model's size, or images as config.complete asks for; or config.components or config.alpha for a
     model other than UniVSE.
@@ -85,14 +76,14 @@ def measure(model_folder: Path, run: Path, config: EvaluateConfig) -> Evaluation
     model = loaded.model
     _check_changes(model_folder, loaded, config)
     captions = loaded.corpus.captions
-    by_language = [_captions_to_evaluate(loaded.corpus, config, language) for language in captions.languages]
-    chosen = by_language[0]
+    captions_by_language = [_captions_to_evaluate(loaded.corpus, config, language) for language in captions.languages]
+    chosen = captions_by_language[0]
     if config.complete:
         chosen = complete_captions(loaded.corpus, chosen, config.complete)
     attacks = choose_attacks(loaded.corpus, chosen, config)
     corpus = loaded.corpus
     if OBJECTIVES[loaded.config.model].needs_components:
-        corpus = corpus.with_graphs(_graphs(run, corpus, attacks, config))
+        corpus = corpus.with_graphs(_read_scene_graphs(run, corpus, attacks, config))
 
     split = embed_split(model, corpus, chosen, config.seed)
     results = run_protocols(split, attacks)
@@ -100,19 +91,19 @@ def measure(model_folder: Path, run: Path, config: EvaluateConfig) -> Evaluation
     tables = [results.ranks]
     # attacks are of the first language only: negatives are English
     metrics["languages"] = {}
-    vectors = {"images": split.images, captions.languages[0]: split.vectors}
+    vectors = {"images": split.image_vectors, captions.languages[0]: split.caption_vectors}
     for number, language in enumerate(captions.languages[1:], 1):
-        further = embed_split(model, corpus, by_language[number], config.seed)
-        vectors[language] = further.vectors
+        further = embed_split(model, corpus, captions_by_language[number], config.seed)
+        vectors[language] = further.caption_vectors
         retrieval, ranks = plain_retrieval(further, further.rank(number), f"plain:{language}")
-        counts = {"images": len(further.images), "captions": len(further.captions)}
+        counts = {"images": len(further.image_vectors), "captions": len(further.captions)}
         metrics["languages"][language] = {**counts, **retrieval}
         tables.append(ranks)
     if isinstance(model, MultiHeadAttention) and model.head_count > 1:
         cosines = {name: head_cosines(model.heads(joined)) for name, joined in vectors.items()}
         metrics["heads"] = {name: values.mean().item() for name, values in cosines.items()}
-    metrics |= _component_metrics(run, model, split, attacks, config.instances)
-    about = _about(loaded, chosen, len(split.images), config.split)
+    metrics |= _metrics_with_components(run, model, split, attacks, config.instances)
+    about = _describe_evaluation(loaded, chosen, len(split.image_vectors), config.split)
     return Evaluation({**about, **metrics}, pd.concat(tables, ignore_index=True), results.pairs)
 
 
@@ -126,17 +117,18 @@ def _check_changes(folder: Path, loaded: LoadedModel, config: EvaluateConfig) ->
 
 
 def _captions_to_evaluate(corpus: Corpus, config: EvaluateConfig, language: str) -> Tensor:
+    """The captions (n,) in a language that the config chooses, as indices into the corpus."""
     return corpus.captions.to_evaluate(
         config.split, corpus.features.available, config.limit, config.captions_per_image, language
     )
 
 
-def _graphs(run: Path, corpus: Corpus, attacks: Attacks, config: EvaluateConfig) -> data.SceneGraphs:
+def _read_scene_graphs(run: Path, corpus: Corpus, attacks: Attacks, config: EvaluateConfig) -> data.SceneGraphs:
     """The scene graphs of a run's captions and of the negatives that attack, less what config.drop_components drops."""
     graphs = data.read_graphs(run, corpus.captions, corpus.vocabulary, corpus.device)
     negatives = torch.cat([*attacks.values()]).unique()
     # a negative's components are parsed from its text, not taken from the edit that made it
-    graphs = with_negatives(run, graphs, negatives, corpus, config.spacy_model)
+    graphs = graphs_with_negatives(run, graphs, negatives, corpus, config.spacy_model)
     if config.drop_components:
         every_text = torch.arange(len(graphs.pairs.offsets) - 1)
         graphs = graphs.thinned(every_text, config.drop_components, config.seed)
@@ -146,11 +138,13 @@ def _graphs(run: Path, corpus: Corpus, attacks: Attacks, config: EvaluateConfig)
 COMPONENT_TABLES = ("components", "component_vocabulary", "parses")
 
 
-def _component_metrics(
+def _metrics_with_components(
     run: Path, model: EmbeddingModel, split: EmbeddedSplit, attacks: Attacks, instances: Path | None
 ) -> JsonObject:
-    """What is measured with the components of captions: `unified`, retrieval of images by components as queries;
-    `parsing`, how well the image tells the true phrases of a caption; for UniVSE also `alpha`.
+    """What is measured with components of captions, such as the object "dog" or the relation "dog running on grass".
+
+    `unified`: retrieval of images by components as queries (UniVSE's Table 3). `parsing`: how often the image tells to
+    which noun of its caption an attribute or relation belongs (Table 4). For UniVSE also `alpha` (Figure 5).
 
     Args:
         run: the run; without tables of components, nothing is measured.
@@ -164,10 +158,12 @@ def _component_metrics(
     if corpus.captions.languages[0] != LANGUAGE or not all(has_table(run, name) for name in COMPONENT_TABLES):
         return {}
     rows = data.read_caption_rows(run, "components", split.caption_ids)
+    graphs = rows.to_pylist()
     parses = data.read_caption_rows(run, "parses", split.caption_ids)
+    written_relations = components.written_forms(rows, parses)  # "run on" -> "running on"
     frequent = data.read_whole_table(run, "component_vocabulary")
-    forms = components.written_forms(rows, parses)
-    queries = components.frequent_queries(rows, frequent, split.owner.tolist(), len(split.images), forms)
+    image_of_caption = split.image_of_caption.tolist()
+    queries = components.frequent_queries(rows, frequent, image_of_caption, len(split.image_vectors), written_relations)
     if instances:
         files = data.image_files(run)
         split_files = [files[name] for name in split.image_ids]
@@ -175,11 +171,11 @@ def _component_metrics(
     words = corpus.vocabulary
 
     def as_sentences(phrases: Sequence[data.QueryPhrase]) -> Tensor:
+        """The vectors (Q, d) of phrases that are read as sentences, which every model can."""
         texts = words.encode([phrase.text for phrase in phrases])
         return embed_texts(model.plain_sentences, texts, corpus.device)
 
-    retrieve = partial(components.unified_retrieval, images=split.images, similarity=model.similarity)
-    graphs = rows.to_pylist()
+    retrieve = partial(components.unified_retrieval, images=split.image_vectors, similarity=model.similarity)
     if isinstance(model, UniVSE):
         unified = retrieve(queries, partial(model.queries, words))
         unified |= retrieve({f"{kind}, as a sentence": queries[kind] for kind in ("object", "attribute")}, as_sentences)
@@ -188,14 +184,15 @@ def _component_metrics(
 
     names = set(data.component_names(run))
 
-    def known(name: str) -> bool:  # to UniVSE, trained on the same captions
+    def is_known(name: str) -> bool:
+        """Whether UniVSE, trained on the same captions, knows a word: all models are asked the same questions."""
         return name in names or data.component_ids(words, [name])[0] != UNKNOWN_ID
 
-    parsing = components.phrase_parsing(as_sentences, graphs, split, model.similarity, forms, known)
+    parsing = components.phrase_parsing(as_sentences, graphs, split, model.similarity, written_relations, is_known)
     return {"unified": retrieve(queries, as_sentences), "parsing": parsing}
 
 
-def _about(loaded: LoadedModel, chosen: Tensor, images: int, split: str) -> JsonObject:
+def _describe_evaluation(loaded: LoadedModel, chosen: Tensor, images: int, split: str) -> JsonObject:
     """What an evaluation says of the model, and of the captions and images that it was measured on.
 
     Args:
@@ -222,7 +219,7 @@ def _about(loaded: LoadedModel, chosen: Tensor, images: int, split: str) -> Json
         "images": images,
         "captions": len(chosen),
         "images_without_features": int(without_features.sum()),
-        "inserting": {name: counts._asdict() for name, counts in corpus.inserting.items()},
+        "inserting": {name: counts._asdict() for name, counts in corpus.unknown_words.items()},
     }
 
 
@@ -274,12 +271,12 @@ def in_left_out_part(captions: Captions, rows: Tensor, left_out: LeftOutPart) ->
 
 
 def accepted_by_judges(config: TrainConfig, captions: Captions, features: ImageFeatures, rows: Tensor) -> Tensor:
-    """Which of the captions `rows` (n,) are trained on, (n,) bool: all but those of the table `extra` that no judge
-    ranks well.
+    """Which of the captions `rows` (n,) are trained on, (n,) bool: all by people, and those generated that a judge,
+    a trained model, finds right.
 
-    A judge ranks the images of the part that it was trained without, as many of them as have captions in `rows`, for
-    each generated caption of these images; the caption is kept if its own image is among the first `judge_rank`.
-    Raises ValueError for a judge that was not trained with leave_out, and as `load_model`.
+    A judge ranks images by each generated caption: those that it was not trained on, and that have captions in `rows`.
+    The caption is kept if its own image is among the first `config.judge_rank`. Raises ValueError for a judge that was
+    not trained with leave_out, and as `load_model`.
     """
     device = choose_device(config.device)
     accepted = ~captions.are_extra(rows)
@@ -298,8 +295,8 @@ def accepted_by_judges(config: TrainConfig, captions: Captions, features: ImageF
         texts = captions.texts.take(pa.array(rows[to_judge].numpy()))
         vocabulary = judge.vocabularies[judge.config.languages[0]]
         sentences = embed_texts(judge.model.sentences, vocabulary.encode(texts), device)
-        owner = torch.searchsorted(image, captions.image[rows[to_judge]]).to(device)
-        ranks = rank(images, sentences, owner, judge.model.similarity)
+        image_of_sentence = torch.searchsorted(image, captions.image[rows[to_judge]]).to(device)
+        ranks = rank(images, sentences, image_of_sentence, judge.model.similarity)
         accepted[to_judge] = ranks.captions.cpu() <= config.judge_rank
     return accepted
 
@@ -318,26 +315,28 @@ ATTACKS = {
 
 def to_markdown(metrics: JsonObject) -> str:
     """The tables of an evaluation, with 95 % bootstrap intervals in brackets; metrics: as in evaluation.json."""
-    parts = [_headline(metrics), _retrieval(metrics, "retrieval"), _unknown_words(metrics)]
+    parts = [_headline(metrics), _retrieval_table(metrics, "retrieval"), _line_on_unknown_words(metrics)]
     for language, entry in metrics.get("languages", {}).items():
         title = f"retrieval, {language}: {entry['images']:,} images, {entry['captions']:,} captions"
-        parts.append(_retrieval(entry, title))
+        parts.append(_retrieval_table(entry, title))
+    heads = {name: [f"{cosine:.2f}"] for name, cosine in metrics.get("heads", {}).items()}
+    parts.append(_table_of_rows(["two different attention heads of", "mean cosine"], heads))
+    for protocol, title in ATTACKS.items():
+        parts.append(_attack_table(title, metrics.get(protocol, {})))
     parts += [
-        _heads(metrics.get("heads", {})),
-        *(_attacks(title, metrics.get(protocol, {})) for protocol, title in ATTACKS.items()),
         _sum_of_attacks(metrics.get("univse", {})),
-        _plural(metrics.get("plural", {})),
-        _pairwise(metrics.get("pairwise", {})),
-        _unified(metrics.get("unified", {})),
-        _alpha(metrics.get("alpha", {})),
-        _parsing(metrics.get("parsing", {})),
+        _plural_table(metrics.get("plural", {})),
+        _pair_table(metrics.get("pairwise", {})),
+        _component_query_table(metrics.get("unified", {})),
+        _alpha_table(metrics.get("alpha", {})),
+        _parsing_table(metrics.get("parsing", {})),
     ]
     return "\n\n".join(filter(None, parts))
 
 
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A Markdown table; empty without rows."""
-    return markdown_table(head, rows) if rows else ""
+def _table_of_rows(head: Sequence[str], rows: Mapping[str, Sequence[str]]) -> str:
+    """A Markdown table of cells by the name of their row, `{"noun": ["71.2", "400"]}`; empty without rows."""
+    return table_if_any(head, [[name, *cells] for name, cells in rows.items()])
 
 
 def _headline(metrics: JsonObject) -> str:
@@ -359,13 +358,14 @@ def _headline(metrics: JsonObject) -> str:
     return about + (f"; {without:,} more captions are of images without features" if without else "")
 
 
-def _unknown_words(metrics: JsonObject) -> str:
+def _line_on_unknown_words(metrics: JsonObject) -> str:
+    """A sentence on how many negatives insert a word that the model does not know; empty if hardly any does."""
     inserting = {name: data.UnknownWordCounts(**counts) for name, counts in metrics.get("inserting", {}).items()}
     unknown = data.unknown_words_line(inserting, "they attack nothing")
     return f"{unknown}." if unknown else ""
 
 
-def _retrieval(metrics: JsonObject, title: str) -> str:
+def _retrieval_table(metrics: JsonObject, title: str) -> str:
     """Retrieval without attack, a row for each direction; and the means over folds, which have no intervals."""
     rows = []
     for name, suffix in (("retrieval", ""), ("folds of 1000", ", folds of 1,000")):
@@ -374,7 +374,7 @@ def _retrieval(metrics: JsonObject, title: str) -> str:
         for direction, way in WAYS.items() if values else ():
             entry = _of_direction(values, direction)
             entry["intervals"] = _of_direction(bounds, direction)
-            rows.append([f"{way}{suffix}", *_cells(entry), ""])
+            rows.append([f"{way}{suffix}", *_recall_cells(entry), ""])
         if values:  # the sum stands in the row of the second direction
             rows[-1][-1] = f"{values['rsum']:.1f}" if suffix else format_interval(values["rsum"], bounds["rsum"])
     return markdown_table([title, *COLUMNS, "rsum"], rows)
@@ -385,8 +385,8 @@ def _of_direction(values: JsonObject, direction: str) -> JsonObject:
     return {name.removeprefix(f"{direction} "): value for name, value in values.items() if name.startswith(direction)}
 
 
-def _cells(entry: JsonObject) -> list[str]:
-    """The cells of COLUMNS, with those intervals that are known."""
+def _recall_cells(entry: JsonObject) -> list[str]:
+    """The cells of COLUMNS: `45.7 (41.2–50.1)` where the entry has an interval of the metric, else `45.7`."""
     cells = []
     for column in COLUMNS:
         bounds = entry["intervals"].get(column)
@@ -394,67 +394,73 @@ def _cells(entry: JsonObject) -> list[str]:
     return cells
 
 
-def _heads(cosines: JsonObject) -> str:
-    rows = [[name, f"{cosine:.2f}"] for name, cosine in cosines.items()]
-    return _table(["two different attention heads of", "mean cosine"], rows)
-
-
-def _attacks(title: str, attacks: JsonObject) -> str:
-    rows = []
+def _attack_table(title: str, attacks: JsonObject) -> str:
+    """Recalls under the attacks of a protocol, a row for each; attacks: metrics by name, such as `noun`."""
+    rows = {}
     for name, entry in attacks.items():
-        rows.append([name, *_cells(entry), f"{entry['negatives']:,}", f"{entry['negatives_a_caption']:.1f}"])
-    return _table([title, *COLUMNS, "negatives", "per caption"], rows)
+        rows[name] = [*_recall_cells(entry), f"{entry['negatives']:,}", f"{entry['negatives_a_caption']:.1f}"]
+    return _table_of_rows([title, *COLUMNS, "negatives", "per caption"], rows)
 
 
 def _sum_of_attacks(attacks: JsonObject) -> str:
+    """The figure by which UniVSE's paper compares models under attack, as a sentence."""
     total = sum(entry[column] for entry in attacks.values() for column in RECALLS)
     return f"The sum of R@1, R@5 and R@10 over univse's attacks is {total:.1f}." if attacks else ""
 
 
-def _plural(plural: JsonObject) -> str:
+def _plural_table(plural: JsonObject) -> str:
+    """VSE-C's Table 4: recalls of images whose captions count several things, without attack and with numerals."""
     if not plural:
         return ""
     title = f"plural split: {plural['images']:,} images, {plural['captions']:,} captions"
-    negatives = {"plain": "", "numeral": f"{plural['negatives']:,}"}
-    rows = [[name, *_cells(plural[name]), number] for name, number in negatives.items()]
-    return _table([title, *COLUMNS, "negatives"], rows)
+    rows = {
+        "plain": [*_recall_cells(plural["plain"]), ""],  # no negatives attack here
+        "numeral": [*_recall_cells(plural["numeral"]), f"{plural['negatives']:,}"],
+    }
+    return _table_of_rows([title, *COLUMNS, "negatives"], rows)
 
 
-def _pairwise(pairwise: JsonObject) -> str:
-    rows = []
+def _pair_table(pairwise: JsonObject) -> str:
+    """By operator, how often a caption is above its first negative: of all pairs, and of those of known words."""
+    rows = {}
     for operator, entry in sorted(pairwise.items()):
-        of_known_words = _share(entry["known"]) if "known" in entry else ["–", "0"]
-        rows.append([operator, *_share(entry), *of_known_words])
-    return _table(["caption above its first negative", "%", "pairs", "%, of known words", "pairs"], rows)
+        cells_of_known = _share_and_count(entry["known"]) if "known" in entry else ["–", "0"]
+        rows[operator] = [*_share_and_count(entry), *cells_of_known]
+    return _table_of_rows(["caption above its first negative", "%", "pairs", "%, of known words", "pairs"], rows)
 
 
-def _share(pairs: JsonObject) -> list[str]:
-    """How often a caption is above its negative, and the number of pairs."""
-    if pairs["pairs"] < LEAST_PAIRS:
-        return ["–", f"{pairs['pairs']:,}"]
-    return [format_interval(pairs["accuracy"], pairs["interval"]), f"{pairs['pairs']:,}"]
+def _share_and_count(pairs: JsonObject) -> list[str]:
+    """How often a caption is above its negative, and the number of pairs: `71.2 (66.0–76.1)`, `400`."""
+    share = "–"  # of fewer pairs a share says nothing
+    if pairs["pairs"] >= LEAST_PAIRS:
+        share = format_interval(pairs["accuracy"], pairs["interval"])
+    return [share, f"{pairs['pairs']:,}"]
 
 
-def _unified(unified: JsonObject) -> str:
+def _component_query_table(unified: JsonObject) -> str:
     """How well images are found by components of each kind, as a Markdown table like UniVSE's Table 3."""
-    rows = []
+    rows = {}
     for kind, entry in unified.items():
-        rows.append([kind, f"{entry['mAP']:.1f}", f"{entry['images']:.1f}", f"{entry['queries']:,}"])
-    return _table(["text to image by", "mAP", "% of images that match", "queries"], rows)
+        rows[kind] = [f"{entry['mAP']:.1f}", f"{entry['images']:.1f}", f"{entry['queries']:,}"]
+    return _table_of_rows(["text to image by", "mAP", "% of images that match", "queries"], rows)
 
 
-def _alpha(curve: JsonObject) -> str:
-    """UniVSE's Figure 5."""
+def _alpha_table(curve: JsonObject) -> str:
+    """UniVSE's Figure 5: metrics by α, a row for each α; curve: `{"0.0": {"rsum": 301.2, …}, "0.1": …}`."""
     names = list(next(iter(curve.values()), {}))
-    return _table(["α", *names], [[alpha, *(f"{entry[name]:.1f}" for name in names)] for alpha, entry in curve.items()])
+    rows = {alpha: [f"{entry[name]:.1f}" for name in names] for alpha, entry in curve.items()}
+    return _table_of_rows(["α", *names], rows)
 
 
-def _parsing(parsing: JsonObject) -> str:
-    """UniVSE's Table 4; its figure for relations is `either`."""
-    rows = []
+def _parsing_table(parsing: JsonObject) -> str:
+    """UniVSE's Table 4: how often the image chooses the right noun of an attribute, or the right ends of a relation,
+    beside a random choice. The paper's figure for relations is `either`.
+    """
+    rows = {}
     for word, entry in parsing.items():
-        for name, by_image in entry.items():
-            if f"{name}, random" in entry:
+        for name in ("noun", "subject", "object", "either", "both"):
+            if name in entry:
                 by_chance = entry[f"{name}, random"]
-                rows.append([f"{name} of the {word}", f"{by_image:.1f}", f"{by_chance:.1f}", f"{entry['questions']:,}"])
-    return _table(["chosen by the image", "%", "by chance", "questions"], rows)
+                cells = [f"{entry[name]:.1f}", f"{by_chance:.1f}", f"{entry['questions']:,}"]
+                rows[f"{name} of the {word}"] = cells
+    return _table_of_rows(["chosen by the image", "%", "by chance", "questions"], rows)

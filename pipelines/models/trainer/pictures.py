@@ -64,6 +64,10 @@ class Subject:
     """
 
     def __init__(self, model_folder: Path, run: Path, photos: Path | None, device: torch.device) -> None:
+        """Load a model and what it is drawn on; photos: the folder of the run's photos; None: none are drawn.
+
+        Raises ValueError for a model of another kind, FileNotFoundError if there are no photos of images with features.
+        """
         self.run = run
         self.device = device
         self.model, self.vocabularies, self.trained = load_model(model_folder, device)
@@ -246,11 +250,11 @@ def common_phrases(
     Raises:
         ValueError: there are no such components.
     """
-    ids = []
+    caption_ids = []
     for caption_id, image in zip(captions.ids, captions.image.tolist(), strict=True):
         if image in images:
-            ids.append(caption_id)
-    rows = data.read_caption_rows(run, "components", ids)
+            caption_ids.append(caption_id)
+    rows = data.read_caption_rows(run, "components", caption_ids)
     phrases = []
     for column, parts in data.PARTS.items():
         counts: Counter[tuple[str, ...]] = Counter()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import math
 from collections.abc import Sequence
 from pathlib import Path
@@ -46,21 +45,21 @@ def read_pairs(path: Path) -> list[SentencePair]:
     not a number, or an empty sentence.
     """
     try:
-        with path.open(encoding="utf-8", newline="") as file:
-            rows = list(csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
-    except (UnicodeDecodeError, csv.Error) as error:
+        # nothing is quoted in these files: a quotation mark is one of the sentence
+        rows = [line.removesuffix("\r").split("\t") for line in path.read_text("utf-8").split("\n")]
+    except UnicodeDecodeError as error:
         raise ValueError(f"{path} must be {EXPECTED}: {error}") from None
-    layout = _layout(rows[0] if rows else [])
+    layout = _layout_by_first_row(rows[0])
     pairs = []
     for number, row in enumerate(rows, 1):
-        if row and (number > 1 or not layout.has_header):
-            pairs.append(_pair(row, layout, path, number))
+        if row != [""] and (number > 1 or not layout.has_header):
+            pairs.append(_pair_of_row(row, layout, path, number))
     if not pairs:
         raise ValueError(f"{path} must be {EXPECTED}, has no pairs")
     return pairs
 
 
-class _Layout(NamedTuple):
+class _FileLayout(NamedTuple):
     """The columns of a file of pairs: their names, and which of them hold the score and the sentences."""
 
     names: Sequence[str]
@@ -70,15 +69,18 @@ class _Layout(NamedTuple):
     has_header: bool
 
 
-def _layout(first_row: Sequence[str]) -> _Layout:
+def _layout_by_first_row(first_row: Sequence[str]) -> _FileLayout:
     """The layout that a file has by its first row; that of the STS benchmark if it is no header."""
-    score, first, second = (next((name for name in names if name in first_row), "") for names in (SCORES, *SENTENCES))
-    if score and first and second:
-        return _Layout(first_row, score, first, second, has_header=True)
-    return _Layout(WITHOUT_HEADER, "score", "sentence1", "sentence2", has_header=False)
+    columns = []  # of the score and of both sentences, as the header calls them
+    for usual_names in (SCORES, *SENTENCES):
+        columns += [name for name in usual_names if name in first_row][:1]
+    if len(columns) == 3:
+        score, first, second = columns
+        return _FileLayout(first_row, score, first, second, has_header=True)
+    return _FileLayout(WITHOUT_HEADER, "score", "sentence1", "sentence2", has_header=False)
 
 
-def _pair(row: Sequence[str], layout: _Layout, path: Path, number: int) -> SentencePair:
+def _pair_of_row(row: Sequence[str], layout: _FileLayout, path: Path, number: int) -> SentencePair:
     """The pair in a row of a file.
 
     Args:
@@ -116,10 +118,12 @@ def correlation(values: Tensor, scores: Tensor, seed: int) -> Figure:
 
     def of_weights(weights: np.ndarray) -> np.ndarray:
         """r x 100 for each row of weights (m, n) of the pairs; NaN where a value is constant."""
+        # r = covariance / √(variance of x · variance of y)
         mean_x, mean_y, xx, yy, xy = (weights @ moments / len(x)).T
-        spread = (xx - mean_x**2) * (yy - mean_y**2)
-        is_constant = spread <= 1e-20 * (x * x).mean() * (y * y).mean()  # but for rounding
-        r = np.divide(xy - mean_x * mean_y, np.sqrt(abs(spread)), out=np.full_like(xy, np.nan), where=~is_constant)
+        covariance = xy - mean_x * mean_y
+        variances = (xx - mean_x**2) * (yy - mean_y**2)
+        is_constant = variances <= 1e-20 * (x * x).mean() * (y * y).mean()  # but for rounding
+        r = np.divide(covariance, np.sqrt(abs(variances)), out=np.full_like(xy, np.nan), where=~is_constant)
         return 100 * r
 
     value = of_weights(np.ones((1, len(x)))).item()

@@ -94,7 +94,7 @@ def read_training_data(config: TrainConfig) -> TrainingData:
         train=captions.in_language(chosen.train, config.languages[0]),
         validation=chosen.validation,
         attack=attack,
-        sampler=objective.sampler(config, corpus, chosen.train),
+        sampler=None if objective.sampler is None else objective.sampler(config, corpus, chosen.train),
     )
 
 
@@ -188,15 +188,17 @@ def _train(config: TrainConfig, overwrite: bool, say: Say) -> Path:
     # one kernel for all weights, where there is a GPU to run it
     fused = data.device.type == "cuda"
     optimizer = torch.optim.Adam(trained, config.learning_rate, weight_decay=config.weight_decay, fused=fused)
-    if lost := unknown_words_line(data.inserting, f"they are not trained on; {KNOWN_WORDS}"):
+    if lost := unknown_words_line(data.unknown_words, f"they are not trained on; {KNOWN_WORDS}"):
         say(lost)
 
     def step(sampled_batch: SampledBatch, epoch: int) -> TrainingStep:
+        """The loss of a batch: the sum of the terms of the model's objective."""
         batch = sampled_batch.batch
         terms = objective.losses(model, batch, sampled_batch.sampled, config, epoch)
         return TrainingStep(torch.stack(list(terms.values())).sum(), terms, len(batch.captions))
 
     def report(history: Sequence[Line]) -> None:
+        """Draw the curves up to the last epoch, and say what it brought."""
         # Contrastive losses, which are no "sent", have no hinges, and models in SUMMED never take the hardest pairs.
         is_switched = "sent" in history[-1]["terms"] and config.model not in SUMMED
         draw_curves(history, config.output / "curves.png", config.model, config.warm_up if is_switched else 0)
@@ -217,7 +219,7 @@ def _train(config: TrainConfig, overwrite: bool, say: Say) -> Path:
         report=report,
         folder=config.output,
         say=say,
-        about=_about(config, data),
+        about=_describe_data(config, data),
         length=-(-len(data.train) // config.batch_size),  # rounded up: the last batch may be smaller
     )
     return config.output
@@ -237,7 +239,7 @@ def _build_model(config: TrainConfig, data: TrainingData) -> EmbeddingModel:
     return OBJECTIVES[config.model].build(config, data.features.values.shape[-1], *first, *further)
 
 
-def _about(config: TrainConfig, data: TrainingData) -> str:
+def _describe_data(config: TrainConfig, data: TrainingData) -> str:
     """The line of progress before the first epoch: the sizes of the data."""
     about = f"{config.model}: {len(data.train):,} captions to train on, {len(data.validation):,} to validate, "
     about += f"{len(data.vocabulary):,} words"
@@ -304,6 +306,7 @@ def epoch_batches(data: TrainingData, config: TrainConfig, epoch: int) -> Iterat
     batches = shuffled_batches(chosen, config.batch_size, generator)
 
     def load_features(captions: Tensor) -> Tensor:
+        """The features (B, …) of the images of captions (B,), on the device."""
         return rows_to_device(data.features.values, image[captions], data.device)
 
     for loaded in load_ahead(batches, load_features):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cache
 
 import torch
@@ -12,9 +12,11 @@ from ..checkpoint import JsonObject
 from ..data import RunTexts, component_ids
 from ..device import rows_to_device
 from ..evaluation import retrieval
-from ..evaluation.components import Score, Words, accuracy, read_questions
+from ..evaluation.components import AT_ONCE, QuestionCandidates, answer_accuracy, read_questions
 from ..evaluation.protocols import Attacks
 from ..evaluation.retrieval import EmbeddedSplit
+from ..ranking import count_outranking
+from ..similarities import COSINE
 from ..vocabulary import UNKNOWN_ID
 from .model import UniVSE, blend
 
@@ -25,9 +27,9 @@ def alpha_curve(model: UniVSE, split: EmbeddedSplit, attacks: Attacks) -> dict[s
     """By α from "0.0" to "1.0": rsum without attack, and image-to-text R@1 under each attack, in %. The entry
     `attacked` is the sum of R@1, R@5 and R@10 over all attacks. Every text is embedded only once.
     """
-    images = split.images
+    images = split.image_vectors
     texts = split.corpus.texts
-    size = split.images.shape[1]
+    size = split.image_vectors.shape[1]
 
     def joined_parts(texts: RunTexts, rows: Tensor) -> Tensor:
         """Sentence vector, component vector, and 1 or 0 for texts with or without components, joined: (B, 2 d + 1)."""
@@ -35,11 +37,12 @@ def alpha_curve(model: UniVSE, split: EmbeddedSplit, attacks: Attacks) -> dict[s
         return torch.cat([parts.sentences, parts.components, parts.present[:, None].to(parts.sentences.dtype)], 1)
 
     def blended(joined: Tensor, alpha: float) -> Tensor:
+        """The caption vectors u_cap (B, d) of joined parts (B, 2 d + 1)."""
         return blend(joined[:, :size], joined[:, size : 2 * size], joined[:, -1] > 0, alpha)
 
     captions = retrieval.embed_sentences(joined_parts, texts, split.captions)
-    owner = split.owner.to(images.device)
-    plain = {alpha: retrieval.rank(images, blended(captions, alpha), owner) for alpha in ALPHAS}
+    image_of_caption = split.image_of_caption.to(images.device)
+    plain = {alpha: retrieval.rank(images, blended(captions, alpha), image_of_caption) for alpha in ALPHAS}
     curve: dict[float, dict[str, float]] = {}
     for alpha, ranks in plain.items():
         curve[alpha] = {"rsum": retrieval.retrieval_metrics(ranks)["rsum"], "attacked": 0.0}
@@ -50,7 +53,8 @@ def alpha_curve(model: UniVSE, split: EmbeddedSplit, attacks: Attacks) -> dict[s
         outranking = {alpha: torch.zeros_like(plain[alpha].images) for alpha in ALPHAS}
         for _, vectors in retrieval.embed_in_batches(joined_parts, texts, texts.captions + rows):
             for alpha, ranks in plain.items():
-                outranking[alpha] += retrieval.count_outranking(images, ranks.best, blended(vectors, alpha))
+                negatives = blended(vectors, alpha)
+                outranking[alpha] += count_outranking(negatives, images, ranks.best, COSINE.by_text)
         for alpha, ranks in plain.items():
             attacked = retrieval.recall_metrics(ranks.images + outranking[alpha])
             curve[alpha][f"{name.removeprefix('univse:')} R@1"] = attacked["R@1"]
@@ -67,15 +71,16 @@ class _ComponentScorer:
 
     def __init__(self, model: UniVSE, split: EmbeddedSplit) -> None:
         self.model = model
-        self.images = split.images
+        self.images = split.image_vectors
         features = split.corpus.features.values
         with torch.inference_mode():
             regions = []
-            for rows in split.image.split(retrieval.images_at_once(features)):
+            for rows in split.image_rows.split(retrieval.images_at_once(features)):
                 regions.append(model.image.with_regions(rows_to_device(features, rows, self.images.device)).regions)
             self.regions = torch.cat(regions)
 
     def _in_best_region(self, vectors: Tensor, images: Tensor) -> Tensor:
+        """The highest similarity (m,) of each vector (m, d) to a region of its image."""
         return torch.bmm(self.regions[images], vectors[:, :, None])[:, :, 0].amax(1)
 
     def attributed_nouns(self, words: Tensor, images: Tensor) -> Tensor:
@@ -106,23 +111,19 @@ def parsing_accuracy(model: UniVSE, split: EmbeddedSplit, graphs: Sequence[JsonO
 
     @cache
     def known(name: str) -> bool:
+        """Whether the model has a word for the name of a component."""
         return component_ids(vocabulary, [name])[0] != UNKNOWN_ID
 
-    def of_names(score: Callable[[Tensor, Tensor], Tensor]) -> Score:
-        """A score of word ids as one of names."""
-
-        def scored(names: Sequence[Words], images: Tensor) -> Tensor:
-            device = split.images.device
-            # candidates of one call have the same kind, and so as many words
-            ids = torch.tensor([component_ids(vocabulary, words) for words in names], device=device)
-            return score(ids, images.to(device))
-
-        return scored
-
-    questions = read_questions(graphs, split.owner.tolist(), known)
+    questions = read_questions(graphs, split.image_of_caption.tolist(), known)
+    device = split.image_vectors.device
     accuracies = {}
     for name, score in scores.items():
         asked = questions.get(name.split()[0], [])  # "attribute alone" has the questions of "attribute"
         if asked:
-            accuracies[name] = accuracy(asked, of_names(score))
+            candidates = QuestionCandidates.of(asked)
+            # (m, k): the candidates are of one kind, and so have as many words
+            ids = torch.tensor([component_ids(vocabulary, words) for words in candidates.words], device=device)
+            parts = zip(ids.split(AT_ONCE), candidates.image.to(device).split(AT_ONCE), strict=True)
+            with torch.inference_mode():
+                accuracies[name] = answer_accuracy(asked, torch.cat([score(words, images) for words, images in parts]))
     return accuracies

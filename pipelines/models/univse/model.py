@@ -79,6 +79,7 @@ class Composition(nn.Module):
     """
 
     def __init__(self, kind: str, size: int, generator: Generator) -> None:
+        """Make the layers that the kind needs, if any, with weights from a generator."""
         super().__init__()
         self.kind = kind
         if kind == "self-attention":
@@ -91,8 +92,13 @@ class Composition(nn.Module):
             nn.init.uniform_(parameter, -bound, bound, generator=generator)
 
     def forward(self, vectors: Tensor, owner: Tensor, captions: int, order: Tensor | None = None) -> Tensor:
-        """The composed vectors (B, d) of B captions, 0 without components. vectors: (m, d). owner: (m,) the caption of
-        each, on the CPU. order: (m,) numbers by which a GRU reads a caption's components; None: as they come.
+        """The composed vectors (B, d) of B captions; 0 for one without components.
+
+        Args:
+            vectors: (m, d) of the components.
+            owner: (m,) the caption of each component, on the CPU.
+            captions: B.
+            order: (m,) numbers by which a GRU reads a caption's components; None: as they come.
         """
         if self.kind == "gru":
             composed = self._read_by_gru(pad_by_caption(vectors, owner, captions, order))
@@ -191,6 +197,7 @@ class UniVSE(EmbeddingModel):
     image: ImageEncoder
 
     def __init__(self, config: UniVseConfig, features: int, words: int, vectors: Tensor | None = None) -> None:
+        """Make the encoders; all initial weights follow from the config's seed."""
         super().__init__()
         self.feature_size = features
         self.components = config.components
@@ -223,7 +230,7 @@ class UniVSE(EmbeddingModel):
 
     @property
     def word_encoder(self) -> WordEncoder:
-        """The word encoder φ; it also is the word embedding of ψ, the text encoder."""
+        """The encoder of single words, φ in the paper; ψ, the encoder of texts, reads the vectors that it gives."""
         assert isinstance(self.text.embedding, WordEncoder)
         return self.text.embedding
 
@@ -246,7 +253,11 @@ class UniVSE(EmbeddingModel):
         return Sequences(vectors[: len(rows)], vectors[len(rows) :])
 
     def sentences_and_components(self, texts: RunTexts, rows: Tensor) -> CaptionParts:
-        """The sentence vectors u_sent and component vectors u_comp of texts `rows` (B,)."""
+        """The sentence vectors u_sent and component vectors u_comp of texts `rows` (B,).
+
+        u_sent is of all words of a text; u_comp is composed of the vectors of its objects, of its attributed objects,
+        and of its relations as triples of words.
+        """
         graphs = require_graphs(texts)
         device = texts.tokens.device
         triples = graphs.triples.known_components(rows)

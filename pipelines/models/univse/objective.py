@@ -115,6 +115,7 @@ class ComponentSource:
     """Samples components of captions and false ones. Raises FileNotFoundError or ValueError for unfit tables."""
 
     def __init__(self, config: UniVseConfig, corpus: Corpus, train: Tensor) -> None:
+        """Read the components of the run's captions, its most frequent ones, and which of these exclude each other."""
         components = read_caption_rows(config.run, "components", corpus.captions.ids)
         vocabulary = read_whole_table(config.run, "component_vocabulary")
         exclusions = read_whole_table(config.run, "component_exclusions")
@@ -128,25 +129,30 @@ class ComponentSource:
         return f"{sum(len(lists.words) for lists in self.graphs):,} components"
 
     def sample(self, captions: Tensor, generator: Generator) -> ComponentBatch:
-        """The components of captions (B,), and sampled false ones, which no caption of the image may state."""
+        """The components of captions (B,), and sampled false ones, which no caption of the image may state.
+
+        A false object is another noun; a false pair has another attribute or noun; a false triple another subject,
+        relation or object.
+        """
         rng = np.random.default_rng(int(torch.randint(2**62, (1,), generator=generator)))
         # resumed trainings need the same random numbers, so the order of the four draws is fixed
-        absent = self.ids["noun"][self.sampler.nouns(captions.numpy(), FALSE_NOUNS, rng, OF_A_BATCH)]
+        nouns = self.sampler.nouns(captions.numpy(), FALSE_NOUNS, rng, OF_A_BATCH)
+        absent = self.ids["noun"][nouns]  # (B, 16) word ids of nouns that are not in the image
 
         known = self.graphs.objects.known_components(captions)
         objects = SampledComponents(known.rows, known.owner, absent[known.owner])
 
         known = self.graphs.pairs.known_components(captions)
         attributes = self.sampler.attributes(known.rows.numpy(), FALSE_ATTRIBUTES, rng, OF_A_BATCH)
-        false = torch.cat([self.ids["attribute"][attributes], absent[known.owner]], 1)
-        pairs = SampledComponents(known.rows, known.owner, false)
+        false_words = torch.cat([self.ids["attribute"][attributes], absent[known.owner]], 1)
+        pairs = SampledComponents(known.rows, known.owner, false_words)
 
         known = self.graphs.triples.known_components(captions)
         relations = self.sampler.relations(known.rows.numpy(), FALSE_RELATIONS, rng, OF_A_BATCH)
         false_subjects = absent[known.owner, :FALSE_ENDS]
         false_objects = absent[known.owner, FALSE_ENDS : 2 * FALSE_ENDS]
-        false = torch.cat([false_subjects, self.ids["relation"][relations], false_objects], 1)  # as in REPLACED_WORD
-        triples = SampledComponents(known.rows, known.owner, false)
+        false_words = torch.cat([false_subjects, self.ids["relation"][relations], false_objects], 1)  # REPLACED_WORD
+        triples = SampledComponents(known.rows, known.owner, false_words)
 
         one_each = random_entry_of_each_owner(triples.owner, rng)
         order = torch.from_numpy(rng.random(len(objects.rows) + len(pairs.rows) + len(triples.rows)))
@@ -156,13 +162,12 @@ class ComponentSource:
 def random_entry_of_each_owner(owner: Tensor, rng: np.random.Generator) -> Tensor:
     """The index of a random one of the entries of each owner, by ascending owner. owner: (m,), of each entry.
 
-    owner 0 0 2, shuffled 2 0 1 -> sorted by owner 0 1 2 (owners 0 0 2) -> the first of each: 0 2
+    Of the owners 0 0 2, in the random order 2 1 0, the entries are 2 (of owner 2), 1 and 0 (of 0): the first of each
+    owner are 1 and 2.
     """
-    shuffled = torch.from_numpy(rng.permutation(len(owner)))
-    by_owner = shuffled[owner[shuffled].argsort(stable=True)]
-    owners = owner[by_owner]
-    is_first = owners.diff(prepend=owners.new_full((1,), -1)) != 0
-    return by_owner[is_first]
+    shuffled = rng.permutation(len(owner))
+    _, first_of_owner = np.unique(owner.numpy()[shuffled], return_index=True)
+    return torch.from_numpy(shuffled[first_of_owner])
 
 
 class WordInputs(NamedTuple):
@@ -250,7 +255,7 @@ def _encode_batch(
     """
     graphs = require_graphs(batch.texts)
     device = batch.features.device
-    with autocast(config, device):
+    with autocast(config.amp, device):
         image_vectors = model.image.with_regions(batch.features)
         # true and false triples and the sentences share the prefix tree of one pass
         triples = graphs.triples.words[to_device(sampled.triples.rows, device)]
@@ -372,6 +377,7 @@ def _attribute_loss(encoded: EncodedBatch, sampled: ComponentBatch, config: UniV
     """ℓ_attr, a scalar: each pair against its noun with other attributes, and its attribute with other nouns."""
     device = encoded.regions.device
     owner = to_device(sampled.pairs.owner, device)
+    # (p, 1 + 24): each true pair, then its false ones, as indices into the distinct words
     candidates = torch.cat([encoded.pairs[:, None], encoded.false_pairs.view(*sampled.pairs.false.shape)], 1)
     scores = _region_scores(encoded.words, candidates, owner, encoded.regions)
     costs = relevance_hinges(scores[:, 0], scores[:, 1:], config.margin, config.temperature)
@@ -409,8 +415,12 @@ def _relation_loss(
 
 
 def mean_over_components(values: Tensor, owner: Tensor, captions: int) -> Tensor:
-    """The sum over captions of the mean value of a caption's components, a scalar. values, owner: (m,), of each
-    component its value and its caption.
+    """The sum over captions of the mean value of a caption's components, a scalar.
+
+    Args:
+        values: (m,) of each component.
+        owner: (m,) the caption of each component.
+        captions: how many captions there are; one without components adds 0.
     """
     components = torch.bincount(owner, minlength=captions).clamp(min=1)
     return (values / components[owner]).sum()

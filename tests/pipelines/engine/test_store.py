@@ -14,7 +14,7 @@ from negcap.pipelines.engine.places import place
 from negcap.pipelines.engine.storage import files_below, write_atomically
 from tests.conftest import SAMPLE
 from tests.pipelines.engine.toy_stages import TEXTS, run_toys, write_captions
-from tests.pipelines.models.trainer_world import write_world
+from tests.pipelines.models.worlds import write_world
 
 HERE = ["--scheduler", "synchronous", "--quiet"]
 BUILD = ["build", str(SAMPLE), "--limit", "6", "--set", "shard_size=15", "--set", "lexicon=own", *HERE, "--output"]
@@ -99,7 +99,7 @@ def test_a_model_is_trained_from_s3(bucket, tmp_path):
         assert main(["train", str(run), "--output", str(tmp_path / str(number)), *options]) == 0
         trained.append((tmp_path / str(number) / "last.safetensors").read_bytes())
     assert trained[0] == trained[1]
-    assert list(Path(os.environ["XDG_CACHE_HOME"]).glob("negcap/*/encoded/*.npy"))
+    assert list(Path(os.environ["XDG_CACHE_HOME"]).glob("negcap/*/encoded/features-*"))
 
 
 @pytest.mark.parametrize(

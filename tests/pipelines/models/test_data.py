@@ -24,7 +24,7 @@ from negcap.pipelines.models.data import (
 from negcap.pipelines.models.sampling import NegativePool
 from negcap.pipelines.models.vocabulary import SPECIALS, WordVocabulary, build_vocabulary, tokenize
 from negcap.schemas.captions import CAPTIONS
-from tests.pipelines.models.trainer_world import write_table, write_world
+from tests.pipelines.models.worlds import write_table, write_world
 
 
 @pytest.fixture(scope="module")
@@ -99,7 +99,6 @@ def test_a_run_is_encoded_in_its_order(world: Path) -> None:
     for name, flags in (("replaced", corpus.was_plural), ("replacement", corpus.is_plural)):
         assert flags.tolist() == [word in ("two", "three") for word in column[name]] and flags.any()
     assert corpus.concreteness.tolist() == pytest.approx([value or 0.0 for value in column["concreteness"]])
-    assert corpus.of_families(["relation"]).tolist() == [family == "relation" for family in column["family"]]
     assert corpus.made_by(["noun", "shuffle"]).tolist() == [operator == "noun" for operator in column["operator"]]
 
 
@@ -117,9 +116,9 @@ def test_what_is_trained_on_inserts_no_unknown_word(world: Path) -> None:
     assert corpus.row.tolist() == [n for n in selected if known[n]] and corpus.known.all()
     for name in corpus.operators:
         good = [known[n] for n in selected if rows[n]["operator"] == name]
-        assert corpus.inserting[name] == (len(good), good.count(False)) and not all(good)
+        assert corpus.unknown_words[name] == (len(good), good.count(False)) and not all(good)
     unknown = 100 * (1 - len(corpus.row) / len(selected))
-    assert unknown_words_line(corpus.inserting, "x").startswith(f"{unknown:.1f} %")
+    assert unknown_words_line(corpus.unknown_words, "x").startswith(f"{unknown:.1f} %")
     assert not unknown_words_line({"noun": UnknownWordCounts(1000, 10)}, "x")
     assert unknown_words_line({"noun": UnknownWordCounts(1000, 11)}, "x")
     for caption in range(len(captions.ids)):

@@ -5,7 +5,14 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from negcap.pipelines.models.figures import MetricOfTrainings, bootstrap, label_points, new_figure, percentile_interval
+from negcap.pipelines.models.figures import (
+    MetricOfTrainings,
+    bootstrap,
+    label_points,
+    new_figure,
+    percentile_interval,
+    ratios_with_intervals,
+)
 
 SURE = np.full(2, 10.0)  # bootstrap samples over images that are all the same
 UNSURE = np.array([10 - 0.5**0.5, 10 + 0.5**0.5])  # of variance 1
@@ -46,3 +53,13 @@ def test_names_of_points_cover_neither_points_nor_names() -> None:
     assert 20 < len(boxes) < 80
     assert not any(box.count_overlaps(boxes[:number]) for number, box in enumerate(boxes))
     assert not any(box.contains(*point) for box in boxes for point in axes.transData.transform(points))
+
+
+def test_the_interval_of_all_or_no_hits_is_wilsons_over_the_images_with_cases() -> None:
+    counts = np.array([[2.0, 0.0, 1.0], [1.0, 0.0, 0.0], [0.0, 0.0, 0.0]])
+    every, none, some = ratios_with_intervals(counts, np.array([[2.0], [1.0], [0.0]]), seed=0)
+    z = 1.96
+    limit = 100 * z**2 / (2 + z**2)  # of 2 images: the third has no case
+    assert every.value == 100 and every.interval == pytest.approx((100 - limit, 100), rel=1e-5)
+    assert none.value == 0 and none.interval == pytest.approx((0, limit), rel=1e-5)
+    assert some.value == pytest.approx(100 / 3) and some.interval == (0, 50)  # 1 of 2, or 0 of 1

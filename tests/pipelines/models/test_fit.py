@@ -14,6 +14,7 @@ from safetensors.torch import load_file
 from torch import Generator, Tensor, nn
 
 from negcap.pipelines.models import device as devices
+from negcap.pipelines.models.checkpoint import epoch_seed
 from negcap.pipelines.models.device import deterministic
 from negcap.pipelines.models.fit import TrainingStep, fit, format_progress, move_average
 
@@ -75,6 +76,8 @@ def test_the_best_weights_are_kept_without_a_folder_and_a_training_may_stop_earl
     assert (model.weight[0] - TRUE).norm().item() == errors[1] != errors[-1]
     train(6, select=select, keep=lambda line: kept.append(line["epoch"]))
     assert kept == [1, 2]
+    train(3, select=lambda line: 0.0, keep=lambda line: kept.append(line["epoch"]))
+    assert kept == [1, 2, 1]  # of epochs that are as good, the first
     assert len(train(6, stop=lambda history: len(history) == 2)[1]) == 2
 
 
@@ -131,3 +134,8 @@ def test_an_epoch_computes_deterministically_on_a_gpu_and_only_there(monkeypatch
     with pytest.raises(KeyError):
         train(1, evaluate=lambda line: seen.append(modes()) or {}["stop"])
     assert seen[1] == (True, True) and os.environ["CUBLAS_WORKSPACE_CONFIG"] == ":4096:8" and modes() == before
+
+
+def test_no_two_seeds_share_the_random_numbers_of_an_epoch() -> None:
+    seeds = [epoch_seed(seed, epoch) for seed in range(3) for epoch in range(1, 9)]
+    assert len(set(seeds)) == len(seeds) and epoch_seed(0, 5) == 5

@@ -12,6 +12,7 @@ from negcap.pipelines.models.registry import MODELS, RECIPES
 from negcap.pipelines.models.trainer.evaluate import measure
 from negcap.pipelines.models.trainer.train import train
 from tests.conftest import GOLDEN
+from tests.pipelines.models.conftest import history
 
 Golden = Callable[[str, str, Any], Any]
 SMALL: dict[str, Any] = {
@@ -65,7 +66,7 @@ def test_a_training_has_the_losses_and_the_metrics_that_it_had(
 ) -> None:
     run = german if CASES[case]["model"] == "mha-d" else english
     folder = train(configure(run, tmp_path / "m", **{**SMALL, **CASES[case]}))
-    (line,) = map(json.loads, (folder / "metrics.jsonl").read_text().splitlines())
+    (line,) = history(folder)
     evaluation = measure(folder, run, EvaluateConfig(threads=1))
     means = evaluation.ranks.groupby(["candidates", "direction"])["rank"].mean()
     made = {name: line[name] for name in ("losses", "terms", "steps", "validation")}

@@ -5,20 +5,24 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from torch import Generator, Tensor
+from torch import Generator, Tensor, nn
 
+from negcap.pipelines.models.batches import SampledNegatives
 from negcap.pipelines.models.losses import (
+    ContrastiveHead,
+    contrastive_terms,
     info_nce,
     intra_modal_loss,
     intra_pair_hinges,
     max_of_hinges,
+    negative_scores,
     next_thresholds,
     rank_loss,
     shared_hinges,
     sigmoid_loss,
     sum_of_hinges,
 )
-from negcap.pipelines.models.similarities import BLOCK, SIMILARITIES, order_penalties
+from negcap.pipelines.models.similarities import BLOCK, SIMILARITIES, order_penalties, unit_vectors
 
 
 @pytest.mark.parametrize("size", [2, 7])
@@ -44,9 +48,9 @@ def test_the_hardest_negative_of_a_caption_or_of_all_costs() -> None:
     true = torch.tensor([0.9, 0.5, 0.7])
     false, owner = torch.tensor([0.8, 0.95, 0.2, 0.6]), torch.tensor([0, 0, 1, 2])
     assert intra_pair_hinges(true, false, owner, 0.2).item() == pytest.approx(0.25 + 0.0 + 0.1)
-    shared = torch.tensor([[0.8, 0.95, 0.2], [0.25, 0.1, 0.45]])  # .25 for image 0, .15 for image 1
-    assert shared_hinges(true[:2], shared, 0.2).item() == pytest.approx(0.25 + 0.15)
-    assert shared_hinges(true[:2], shared[:, :0], 0.2).item() == 0
+    shared = torch.tensor([[0.8, 0.95, 0.2], [0.25, 0.1, 0.45], [0.4, 0.1, 0.3]])  # .25 for image 0, .15 for image 1
+    assert shared_hinges(true, shared, 0.2).item() == pytest.approx(0.25 + 0.15 + 0.0)
+    assert shared_hinges(true, shared[:, :0], 0.2).item() == 0
 
 
 # contrastive losses
@@ -87,6 +91,39 @@ def test_the_losses_of_siglip_and_ce_clip_equal_loops() -> None:
         torch.tensor([0, 0, 2]),
     )  # fmt: skip
     assert moved.tolist() == pytest.approx([3.5, 9.0, 0.5])  # the mean distance of each family that there is
+
+
+class Head(ContrastiveHead):
+    """What a contrastive loss learns, with a scale that has become too high."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.log_scale = nn.Parameter(torch.tensor(9.0))
+        self.add_loss_parameters("ce-clip", 2)
+
+
+def test_ce_clip_moves_its_thresholds_in_training_only_and_concrete_negatives_have_a_margin() -> None:
+    images, captions, false = (unit_vectors(vectors(rows, 5, rows)) for rows in (3, 4, 2))
+    captions = captions[:3]
+    negatives = SampledNegatives(
+        torch.tensor([7, 9]), torch.tensor([2, 0]), torch.tensor([1, 0]), torch.tensor([0.5, 0.0])
+    )
+    head = Head().eval()
+    assert head.scale.item() == 100  # CLIP's limit
+    same = torch.eye(3, dtype=torch.bool)
+    terms = contrastive_terms("ce-clip", head, images, captions, false, negatives, same, 0.0)
+    assert head.thresholds.tolist() == [0, 0]
+    logits, of_negatives = 100 * images @ captions.T, 100 * images @ false.T
+    assert terms["itc"].item() == pytest.approx(info_nce(logits, same, of_negatives).item(), rel=1e-5)
+    assert terms["imc"].item() == pytest.approx(
+        0.2 * intra_modal_loss(logits.diagonal(), 100 * captions @ false.T).item(), rel=1e-5
+    )
+    contrastive_terms("ce-clip", head.train(), images, captions, false, negatives, same, 0.0)
+    gaps = [float(logits[n, n] - of_negatives[n, k]) for n, k in ((0, 1), (2, 0))]
+    assert head.thresholds.tolist() == pytest.approx(gaps, rel=1e-5) and head.thresholds.grad is None
+    plain, raised = (negative_scores(images, false, negatives, margin) for margin in (0.0, 0.4))
+    assert (raised.with_own - plain.with_own).tolist() == pytest.approx([0.2, 0.0])
+    assert (raised.with_all - plain.with_all).flatten().tolist() == pytest.approx([0, 0, 0, 0, 0.2, 0])
 
 
 def vectors(rows: int, d: int, seed: int, dtype: torch.dtype = torch.float32) -> Tensor:

@@ -193,7 +193,7 @@ def test_a_model_of_negcap_scores_pairs_as_evaluate_does(tmp_path: Path) -> None
     from negcap.pipelines.models.config import EvaluateConfig, configure
     from negcap.pipelines.models.trainer.evaluate import measure
     from negcap.pipelines.models.trainer.train import train
-    from tests.pipelines.models.trainer_world import write_world
+    from tests.pipelines.models.worlds import write_world
 
     world = write_world(tmp_path / "world", [("train", 40), ("test", 25)])
     small: dict[str, Any] = {"joint": 8, "word_dim": 6, "batch_size": 16, "threads": 1, "min_count": 2}

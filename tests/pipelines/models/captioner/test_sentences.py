@@ -185,6 +185,7 @@ def test_noise_depends_only_on_name_seed_and_number() -> None:
 
 REASON_OF_TEXT = {
     "a dog runs on the grass .": "",
+    "a dog runs .": "",  # four words, the fewest
     "a dog , a cat and a dog .": "",
     "a red ball and a red box .": "",
     "a dog runs on the": "unfinished",

@@ -12,10 +12,11 @@ from safetensors.torch import load_file
 from negcap.pipelines.models.captioner import train as training
 from negcap.pipelines.models.captioner.model import Captioner, weights_file
 from negcap.pipelines.models.captioner.train import Training, train
+from negcap.pipelines.models.checkpoint import TIMES
 from negcap.pipelines.models.settings import CaptionerConfig
 from negcap.pipelines.models.vocabulary import UNKNOWN_ID
-from tests.pipelines.models.golden_losses import losses_as_before
-from tests.pipelines.models.trainer_world import write_world
+from tests.pipelines.models.conftest import LossesAsBefore, history
+from tests.pipelines.models.worlds import write_world
 
 SMALL: dict[str, Any] = {
     **{"mle_epochs": 2, "discriminator_epochs": 1, "gan_epochs": 2, "stages": 2, "generator_steps": 2},
@@ -36,8 +37,8 @@ def config(world: Path, output: Path, **given: Any) -> CaptionerConfig:
 
 
 def lines(folder: Path) -> list[dict[str, Any]]:
-    every = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
-    return [{name: value for name, value in line.items() if name not in ("seconds", "per_second")} for line in every]
+    """Those of metrics.jsonl, without what differs between equal trainings."""
+    return [{name: value for name, value in line.items() if name not in TIMES} for line in history(folder)]
 
 
 def same_weights(first: Path, second: Path) -> bool:
@@ -48,24 +49,24 @@ def same_weights(first: Path, second: Path) -> bool:
 
 def test_three_phases_learn_and_are_logged(world: Path, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     folder = train(config(world, tmp_path / "m", mle_epochs=10, discriminator_epochs=4, gan_epochs=1))
-    history = lines(folder)
-    assert [line["phase"] for line in history] == ["mle"] * 10 + ["discriminator"] * 4 + ["gan"]
-    assert history[9]["validation_loss"] < 1.1 < 2 < history[0]["loss"]
-    accuracy = history[13]["accuracy"]
+    epochs = lines(folder)
+    assert [line["phase"] for line in epochs] == ["mle"] * 10 + ["discriminator"] * 4 + ["gan"]
+    assert epochs[9]["validation_loss"] < 1.1 < 2 < epochs[0]["loss"]
+    accuracy = epochs[13]["accuracy"]
     assert accuracy["mismatched"] > 0.6 and accuracy["real"] > 0.7  # only the image tells them apart
-    assert 0.27 < history[14]["reward"] < 0.74 and history[14]["entropy"] > 0
-    assert all(len(line["samples"]) == 4 and line["distinct_2"] > 0 for line in history)
+    assert 0.27 < epochs[14]["reward"] < 0.74 and epochs[14]["entropy"] > 0
+    assert all(len(line["samples"]) == 4 and line["distinct_2"] > 0 for line in epochs)
     request.getfixturevalue("drawn")  # once, not after each epoch
-    training.draw_curves(history, folder / "curves.png")
+    training.draw_curves(epochs, folder / "curves.png")
     assert (folder / "curves.png").read_bytes()[:4] == b"\x89PNG"
-    best = min(history[:10], key=lambda line: line["validation_loss"])["epoch"]
+    best = min(epochs[:10], key=lambda line: line["validation_loss"])["epoch"]
     assert [json.loads((folder / f"{phase}.json").read_text())["epoch"] for phase in ("mle", "gan")] == [best, 15]
 
 
 def test_losses_are_as_before_and_an_interrupted_training_ends_with_the_same_weights(
-    world: Path, tmp_path: Path, request: pytest.FixtureRequest
+    world: Path, tmp_path: Path, losses_as_before: LossesAsBefore
 ) -> None:
-    with losses_as_before("captioner", request):
+    with losses_as_before("captioner"):
         whole = train(config(world, tmp_path / "whole"))
     part = tmp_path / "part"
     for stop in (1, 3, 4):  # after an epoch of each phase

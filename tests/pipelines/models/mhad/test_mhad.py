@@ -22,7 +22,7 @@ from negcap.pipelines.models.trainer import load_model
 from negcap.pipelines.models.trainer.evaluate import measure, to_markdown
 from negcap.pipelines.models.trainer.pictures import draw_pictures
 from negcap.pipelines.models.trainer.train import read_training_data, train
-from tests.pipelines.models.conftest import SMALL_MHAD
+from tests.pipelines.models.conftest import SMALL_MHAD, history
 
 CONFIG = configure(Path(), Path(), "mha-d", joint=4, attention_dim=4, heads=2, transform="root", region_tanh=True)
 
@@ -83,7 +83,7 @@ def data(german: Path) -> Any:
 
 
 def test_it_learns_both_languages(mhad: Path) -> None:
-    last = json.loads((mhad / "metrics.jsonl").read_text().splitlines()[-1])
+    last = history(mhad)[-1]
     validation = last["validation"]
     assert validation["i2t R@5"] > 50 and validation["de i2t R@5"] > 50  # chance: 25
     assert set(last["terms"]) == {"en", "de", "en-de", "diversity"}

@@ -19,7 +19,7 @@ from negcap.pipelines.models.figures import Figure
 from negcap.pipelines.models.fit import silent
 from negcap.pipelines.models.papers import __main__ as papers
 from negcap.pipelines.models.papers.__main__ import insert_tables, main, run_steps
-from negcap.pipelines.models.papers.plan import PAPERS, PARTS, PapersConfig, PlanStep, finished, steps
+from negcap.pipelines.models.papers.plan import PAPERS, PARTS, PapersConfig, PlanStep, finished, planned_steps
 from negcap.pipelines.models.papers.tables import TABLES, difference, tables, verdict
 from negcap.schemas.captions import CAPTIONS
 from tests.tables import write_table
@@ -74,7 +74,7 @@ def test_every_command_of_the_plan_is_one_of_negcaps_and_has_a_folder_of_its_own
     (tmp_path / "data" / "train_grid.npy").touch()
     (tmp_path / "data" / "train_caps.de.tsv").touch()
     for size in ("short", "trained", "full"):
-        plan = steps(settings(tmp_path, size=size, seeds=2))
+        plan = planned_steps(settings(tmp_path, size=size, seeds=2))
         assert len({step.name for step in plan}) == len(plan) > 100
         outputs = []
         for _, (name, *flags), _ in plan:
@@ -103,7 +103,7 @@ def test_columns_of_a_table_have_titles_of_their_own_and_differences_are_of_its_
 def test_each_part_alone_has_what_it_needs_and_waits_for_it(tmp_path: Path, part: str) -> None:
     writers: dict[str, set[str]] = {}  # by folder, the steps that write to it
     known: set[str] = set()
-    plan = steps(settings(tmp_path, parts=(part,)))
+    plan = planned_steps(settings(tmp_path, parts=(part,)))
     assert plan
     for step in plan:
         verb, first, *words = step.command
@@ -119,7 +119,7 @@ def test_each_part_alone_has_what_it_needs_and_waits_for_it(tmp_path: Path, part
         known.add(step.name)
         assert verb != "build" or "ingest" in words or part != "augmented"  # generated captions need no negatives
     # of all parts, MHA-D is left out where there is one language; asked for, its commands say what is missing
-    assert any("mha-d" in step.command for step in steps(settings(tmp_path))) is False
+    assert any("mha-d" in step.command for step in planned_steps(settings(tmp_path))) is False
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ from scipy import stats
 
 from negcap.pipelines.cli import main
 from negcap.pipelines.models.config import EvaluateConfig
+from negcap.pipelines.models.evaluation.protocols import Evaluation
 from negcap.pipelines.models.figures import MetricOfTrainings
 from negcap.pipelines.models.trainer.compare import (
     EVERY_PAIR,
@@ -25,7 +26,6 @@ from negcap.pipelines.models.trainer.compare import (
     draw_comparison,
     summarize,
 )
-from negcap.pipelines.models.trainer.evaluate import Evaluation
 from negcap.schemas.features import RANKS
 
 SMALL: dict[str, Any] = {

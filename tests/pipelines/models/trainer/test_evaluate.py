@@ -12,10 +12,11 @@ import torch
 from negcap.pipelines.cli import main
 from negcap.pipelines.models.config import EvaluateConfig
 from negcap.pipelines.models.data import encode_run, read_captions
+from negcap.pipelines.models.evaluation.protocols import Evaluation
 from negcap.pipelines.models.evaluation.retrieval import embed_images, embed_sentences
 from negcap.pipelines.models.features import read_features
 from negcap.pipelines.models.trainer import load_model
-from negcap.pipelines.models.trainer.evaluate import Evaluation, measure, to_markdown
+from negcap.pipelines.models.trainer.evaluate import measure, to_markdown
 from negcap.pipelines.models.vocabulary import tokenize
 from negcap.schemas.features import RANKS
 

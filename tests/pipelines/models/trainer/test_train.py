@@ -23,8 +23,8 @@ from negcap.pipelines.models.trainer import load_model
 from negcap.pipelines.models.trainer.evaluate import in_left_out_part, measure
 from negcap.pipelines.models.trainer.train import describe_epoch, make_batch, read_training_data, train
 from negcap.schemas.captions import GENERATED
-from tests.pipelines.models.conftest import SMALL_VSE
-from tests.pipelines.models.trainer_world import write_features, write_world
+from tests.pipelines.models.conftest import SMALL_VSE, history
+from tests.pipelines.models.worlds import write_features, write_world
 from tests.tables import write_table
 
 SMALL: dict[str, Any] = {
@@ -38,17 +38,13 @@ def config(run: Path, output: Path, **given: Any) -> Any:
     return configure(run, output, **{**SMALL, **given})
 
 
-def lines(folder: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
-
-
 def test_an_epoch_is_selected_under_attack(english: Path, tmp_path: Path) -> None:
     given = {"model": "vse-c", "epochs": 3, "select": "attacked", "validation_split": "test", "negatives_after": 1}
     progress: list[str] = []
     folder = train(config(english, tmp_path / "m", **given, min_count=15), say=progress.append)
     assert "insert a word that the model does not know" in progress[0] and "not trained on" in progress[0]
     assert progress[1].startswith("vse-c: 200 captions to train on, 40 to validate, ") and len(progress) == 5
-    attacked = [line["validation"]["attacked"] for line in lines(folder)]
+    attacked = [line["validation"]["attacked"] for line in history(folder)]
     best = json.loads((folder / "best.json").read_text())
     assert best["value"] == max(attacked) and best["epoch"] == 1 + attacked.index(max(attacked))
     total = measure(folder, english, EvaluateConfig(threads=1)).metrics["vse-c"]["total"]
@@ -79,14 +75,14 @@ def test_a_folder_of_another_model_is_rejected(english: Path, vse: Path, tmp_pat
         train(given.changed(margin=0.3))
     other = copytree(english, tmp_path / "other")
     write_features(other, [f"scene{n:04d}" for n in range(120)], np.ones((120, 22), np.float16))
-    with pytest.raises(ValueError, match="its input table features has changed"):
+    with pytest.raises(ValueError, match="its input features has changed"):
         train(given.changed(run=other))
     train(given.changed(margin=0.3, epochs=1), overwrite=True)
     assert json.loads((tmp_path / "m" / "config.json").read_text())["config"]["margin"] == 0.3
     (tmp_path / "letter.txt").write_text("dear")
     with pytest.raises(ValueError, match="output must be a new folder, an empty one, or that of a model"):
         train(given.changed(output=tmp_path), overwrite=True)
-    assert len(lines(tmp_path / "m")) == 1 and (tmp_path / "letter.txt").exists()
+    assert len(history(tmp_path / "m")) == 1 and (tmp_path / "letter.txt").exists()
 
 
 def test_settings_that_contradict_each_other() -> None:
@@ -167,7 +163,7 @@ def test_a_damaged_model_is_neither_trained_on_nor_evaluated_and_overwrite_repla
     said: list[str] = []
     train(longer.changed(epochs=1), overwrite=True, say=said.append)
     assert said[0].startswith(f"the model in {folder} is replaced: ") and name in said[0]
-    assert len(lines(folder)) == 1
+    assert len(history(folder)) == 1
     load_model(folder, CPU)
 
 
@@ -218,7 +214,7 @@ def test_the_first_captions_of_an_image_and_a_share_of_generated_ones(with_gener
     # of 200 images, 30 of which are validated on
     assert len(data.train) == 340 and int(data.captions.are_extra(data.train).sum()) == 170
     assert set(data.captions.image[data.train].bincount().tolist()) == {0, 2}
-    assert 170 / 32 < lines(train(settings))[0]["steps"] < 300 / 32
+    assert 170 / 32 < history(train(settings))[0]["steps"] < 300 / 32
 
 
 def test_generated_captions_are_chosen_by_a_judge_that_has_not_seen_their_image(
@@ -238,6 +234,8 @@ def test_generated_captions_are_chosen_by_a_judge_that_has_not_seen_their_image(
     assert int((~data.captions.are_extra(data.train)).sum()) == 340
     number = torch.tensor([int(captions.image_ids[n].removeprefix("scene")) for n in captions.image[kept].tolist()])
     assert (number % 2 == 0).float().mean() > 0.6 and len(kept) > 10  # mostly the true ones
+    strictest = read_training_data(settings.changed(judge_rank=1)).train
+    assert 0 < int(captions.are_extra(strictest).sum()) < len(kept)  # whose image is the first of all
     with pytest.raises(ValueError, match="judges must be trained with leave_out"):
         read_training_data(settings.changed(judges=(vse,)))
 

@@ -1,6 +1,5 @@
 """UniVSE: words, relations, compositions and losses against plain computations; training and evaluation."""
 
-import json
 from pathlib import Path
 from shutil import copytree, ignore_patterns
 from typing import Any
@@ -24,13 +23,13 @@ from negcap.pipelines.models.data import (
     read_captions,
     read_graphs,
 )
-from negcap.pipelines.models.evaluation.protocols import with_negatives
+from negcap.pipelines.models.evaluation.protocols import graphs_with_negatives
 from negcap.pipelines.models.trainer.evaluate import measure, to_markdown
 from negcap.pipelines.models.trainer.train import read_training_data
 from negcap.pipelines.models.univse.model import Composition, UniVSE, WordEncoder
 from negcap.pipelines.models.univse.objective import REPLACED_WORD, UNIVSE, sum_over_kinds
 from negcap.pipelines.models.vocabulary import UNKNOWN_ID
-from tests.pipelines.models.conftest import SMALL_UNIVSE
+from tests.pipelines.models.conftest import SMALL_UNIVSE, history
 
 DOG, CAT, RED, ON = 4, 5, 6, 7
 CONFIG: Any = configure(Path(), Path(), "univse", joint=6, word_dim=5, modifier_dim=3)
@@ -147,13 +146,13 @@ def training(run: Path, **given: Any) -> tuple[Any, Any]:
 
 
 def test_training_learns_sentences_and_components(univse: Path) -> None:
-    history = [json.loads(line) for line in (univse / "metrics.jsonl").read_text().splitlines()]
-    first, *_, last = history
+    lines = history(univse)
+    first, *_, last = lines
     assert last["validation"]["rsum"] > 400  # chance: 150
     assert last["terms"].keys() == {"sent", "comp", "obj", "attr", "rel"}
     for name in ("obj", "attr"):
         assert last["terms"][name] < 0.75 * first["terms"][name]
-    related = [line["terms"]["rel"] for line in history]
+    related = [line["terms"]["rel"] for line in lines]
     assert related[:2] == [0, 0] and min(related[2:]) > 0 and related[-1] < 0.9 * related[2]
     assert last["loss"] == pytest.approx(sum(last["terms"].values()))
 
@@ -238,7 +237,7 @@ def test_negatives_are_parsed_and_cached(english: Path, tmp_path: Path) -> None:
     corpus = encode_run(run, read_captions(run), {"en": vocabulary})
     graphs = read_graphs(run, corpus.captions, vocabulary, CPU)
     rows, captions = torch.tensor([3, 10, 600]), corpus.texts.captions
-    parsed = with_negatives(run, graphs, rows, corpus)
+    parsed = graphs_with_negatives(run, graphs, rows, corpus)
     for lists, before in zip(parsed, graphs, strict=True):
         assert len(lists.offsets) == captions + len(corpus.operator) + 1
         assert torch.equal(lists.offsets[: captions + 1], before.offsets)
@@ -249,10 +248,10 @@ def test_negatives_are_parsed_and_cached(english: Path, tmp_path: Path) -> None:
         assert names and all(name in texts[row] for name in names)
     others = captions + torch.tensor([4, 11])  # negatives that were not requested
     assert len(parsed.objects.known_components(others).rows) == 0
-    (kept,) = (run / "encoded").glob("components-*.safetensors")
-    kept.write_bytes(b"broken")  # is read again
+    (kept,) = (run / "encoded").glob("components-*")
+    (kept / "objects.words").write_bytes(b"broken")  # is read again
     with pytest.raises(ValueError, match="is damaged"):
-        with_negatives(run, graphs, rows, corpus)
+        graphs_with_negatives(run, graphs, rows, corpus)
 
 
 def test_evaluation(english: Path, univse: Path) -> None:
