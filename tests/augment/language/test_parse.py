@@ -22,6 +22,9 @@ from negcap.augment.language.parse import (
     sentence,
 )
 from negcap.augment.scene_graph import scene_graph
+from tests.cases import cases_of
+
+CASES = cases_of(__file__)["parse"]
 
 
 def test_the_parser_leaves_torch_alone_and_spacy_whole_and_is_freed() -> None:
@@ -55,17 +58,12 @@ def test_a_text_of_too_many_tokens_is_not_parsed_and_changes_no_other(text: str)
     assert not first.too_long and not last.too_long and len(last.tokens) == MAX_TOKENS
 
 
-@pytest.mark.parametrize("behind", [" #photooftheday", " ❤️ #weekend  #brunch", " 😴", " https://example.org/a #dogs "])
-def test_hashtags_links_and_emoji_behind_a_sentence_are_not_parsed(behind: str) -> None:
-    plain, decorated = parse(["Two dogs on a beach", "Two dogs on a beach" + behind])
-    assert decorated.text.endswith(behind) and decorated.tokens == plain.tokens
-
-
-@pytest.mark.parametrize(
-    "text", ["The number #22", "Walking my #dog", "A warm day of 20 °", "#dogs", "A #dog runs", ""]
-)
-def test_what_belongs_to_the_sentence_is_parsed(text: str) -> None:
-    assert sentence(text) == text
+def test_hashtags_links_and_emoji_behind_a_sentence_are_not_parsed_and_others_are() -> None:
+    plain, *decorated = parse(["Two dogs on a beach" + behind for behind in ("", *CASES["decorations"])])
+    for caption, behind in zip(decorated, CASES["decorations"], strict=True):
+        assert caption.text.endswith(behind) and caption.tokens == plain.tokens
+    for text in CASES["undecorated"]:
+        assert sentence(text) == text
 
 
 def test_many_hashtags_take_no_time() -> None:
@@ -153,46 +151,18 @@ def test_the_networks_of_a_pipeline_multiply_exactly_and_see_equal_vectors_in_ev
     assert all(map(np.array_equal, one, many))
 
 
-SAID = {
-    "A boy is behind a house and three apples are sitting next to the house.":
-        "boy > behind > house, apples > sit next to > house",
-    "A kite is over a house and a small white chair is beside the house.":
-        "kite > over > house, chair > beside > house",
-    "Behind the red table is a house.": "house > behind > table",
-    "On two balls is a pink box.": "box > on > balls",
-    "On a desk sits a keyboard.": "keyboard > sit on > desk",
-    "Parked outside the house are two cars.": "cars > park outside > house",
-    "Next to the table is a chair.": "chair > next to > table",
-    "In the middle of the room stands a table.": "table > stand in middle of > room",
-    "A skier goes up a hill.": "skier > go up > hill",
-    "A cat climbs up a tall tree.": "cat > climb up > tree",
-    "A dog runs up the steep wooden stairs.": "dog > run up > stairs",
-}  # fmt: skip
-
-
-@pytest.mark.parametrize(("text", "expected"), SAID.items())
+@pytest.mark.parametrize(("text", "expected"), CASES["relations"].items())
 def test_second_and_inverted_clauses_have_their_own_subjects_and_who_goes_has_a_way(text: str, expected: str) -> None:
     (caption,) = parse([text])
     relations, words = scene_graph(caption).relations, caption.lowered
     assert ", ".join(f"{words[r.subject]} > {r.name} > {words[r.object]}" for r in relations) == expected
 
 
-def test_what_is_right_stays() -> None:
-    for text, subject, verb in (
-        ("A dog and a cat sit on a bed.", "dog", "sit"),
-        ("A man holding a dog and a cat is standing on a street.", "man", "standing"),
-        ("Two dogs are playing in the grass and a man walks by a tree.", "man", "walks"),
-        ("In this picture a dog sleeps on a bed.", "dog", "sleeps"),
-    ):
-        (caption,) = parse([text])
-        token = caption.tokens[caption.lowered.index(subject)]
-        assert (token.dep, caption.lowered[token.head]) == ("nsubj", verb)
-
-
-@pytest.mark.parametrize("text", ["A man picks up a ball.", "A woman holds up a sign.", "A man rolls up a carpet."])
-def test_particles_of_verbs_with_an_object_stay(text: str) -> None:
+@pytest.mark.parametrize(("text", "word", "label", "head"), CASES["right"])
+def test_what_is_right_stays(text: str, word: str, label: str, head: str) -> None:
     (caption,) = parse([text])
-    assert [token.dep for token in caption.tokens if token.lower == "up"] == ["prt"]
+    token = caption.tokens[caption.lowered.index(word)]
+    assert (token.dep, caption.lowered[token.head]) == (label, head)
 
 
 def test_every_text_is_repaired_by_itself() -> None:

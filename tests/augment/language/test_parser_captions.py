@@ -63,11 +63,6 @@ def test_what_is_shipped(nlp: Any) -> None:
         assert not any(place in text for place in ("/home", "/work", "/tmp", "/root")), name
 
 
-def test_two_sentences_are_told_apart(nlp: Any) -> None:
-    doc = nlp("A dog sleeps on the porch. Two cats watch it from the roof.")
-    assert [sentence.text.split()[0] for sentence in doc.sents] == ["A", "Two"]
-
-
 TREEBANKS = DATA / "treebank"
 
 
@@ -77,10 +72,7 @@ needs_treebanks = pytest.mark.skipif(not TREEBANKS.exists(), reason=f"no treeban
 @needs_treebanks
 @pytest.mark.data
 @pytest.mark.slow
-def test_accuracy_on_ewt_dev() -> None:
-    import spacy
-
-    nlp: Any = spacy.load(MODEL)
+def test_accuracy_on_ewt_dev(nlp: Any) -> None:
     scores = accuracy(nlp, read_clear(treebank(TREEBANKS, "en_ewt", "dev")))
     assert scores["tag"] >= 93.0 and scores["las"] >= 82.0, scores
     assert scores == pytest.approx(nlp.meta["performance"]["ewt_dev"], abs=0.1)

@@ -7,23 +7,16 @@ import pytest
 
 from negcap.augment.language.wordnet import WordNet, first_sense
 from negcap.pipelines.resources.__main__ import main
+from tests.cases import cases_of
 from tests.conftest import ROOT
 
+CASES = cases_of(__file__)["wordnet"]
 WORDNET = WordNet.load()
 DEBIAN = Path("/usr/share/wordnet")
-NOUNS = (
-    "dog cat man woman child bench bank couch ball plane mouse glass shirt park pizza field hot_dog bike kite".split()
-)
-
-
-SENSES = """dog dog.n.01 frump.n.01; couch sofa.n.01 couch.n.02; mouse mouse.n.01 shiner.n.01;
-    bench bench.n.01 judiciary.n.01; glass glass.n.02 methamphetamine.n.01; plane airplane.n.01 plane.n.05;
-    ball ball.n.01 testis.n.01; man man.n.01 valet.n.01; player player.n.01 actor.n.01; bike bicycle.n.01 none;
-    park park.n.01 parking_lot.n.01; kite kite.n.03 kite.n.02; crane crane.n.04 crane.n.01; bear bear.n.01 bear.n.02"""
 
 
 def test_senses_in_use_are_the_first_and_others_in_their_order() -> None:
-    for lemma, kept, left_out in (one.split() for one in SENSES.split(";")):
+    for lemma, kept, left_out in (one.split() for one in CASES["senses"].split(";")):
         senses, used = WORDNET.senses(lemma, "n"), WORDNET.senses_in_use(lemma, "n")
         names = [WORDNET.name(synset) for synset in used]
         assert kept in names and left_out not in names
@@ -40,18 +33,14 @@ def test_the_first_sense_in_use_is_that_of_captions() -> None:
     assert WORDNET.synset("vehicle.n.01") in WORDNET.closure(WORDNET.senses_in_use("van", "n")[0])
 
 
-def test_related() -> None:
-    pairs = {
-        True: "dog/animal pizza/food dog/puppy couch/sofa bike/bicycle man/person",
-        False: "dog/cat dog/man bear/man table/shirt dog/xyzzy",
-    }
-    for expected, some in pairs.items():
-        for a, b in (pair.split("/") for pair in some.split()):
-            assert WORDNET.related(a, b) is WORDNET.related(b, a) is expected, (a, b)
+@pytest.mark.parametrize(("pairs", "expected"), [(CASES["related"], True), (CASES["unrelated"], False)])
+def test_related(pairs: str, expected: bool) -> None:
+    for one, other in (pair.split("/") for pair in pairs.split()):
+        assert WORDNET.related(one, other) is WORDNET.related(other, one) is expected, (one, other)
 
 
 def test_closure() -> None:
-    for synset in {synset for lemma in NOUNS for synset in WORDNET.senses(lemma, "n")}:
+    for synset in WORDNET.senses("dog", "n") + WORDNET.senses("bank", "n") + WORDNET.senses("hot_dog", "n"):
         closure = WORDNET.closure(synset)
         assert {synset, WORDNET.synset("entity.n.01")} <= closure
         assert all(WORDNET.closure(above) <= closure for above in closure)
