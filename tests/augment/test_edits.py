@@ -5,6 +5,9 @@ from hypothesis import strategies as st
 from negcap.augment.caption import Casing
 from negcap.augment.edits import Edit, apply, cased, cased_like
 from negcap.augment.language.parse import parse
+from tests.cases import cases_of
+
+CASES = cases_of(__file__)["edits"]
 
 
 def test_apply() -> None:
@@ -37,14 +40,7 @@ def test_apply_keeps_what_is_not_edited(text: str, spans: list[tuple[int, int, s
 
 @pytest.mark.parametrize(
     ("new", "old", "casing", "first", "expected"),
-    [
-        ("two", "A", "sentence", True, "Two"), ("two", "a", "sentence", True, "two"), ("two", "A", "upper", 0, "TWO"),
-        ("cats", "DOGS", "upper", False, "CATS"), ("cats", "dogs", "upper", False, "cats"),
-        ("clock", "TV", "sentence", False, "clock"), ("clock", "TV", "sentence", True, "Clock"),
-        ("fire hydrant", "Frisbee", "sentence", False, "fire hydrant"), ("on", "in", "title", False, "on"),
-        ("fire hydrant", "Frisbee", "title", False, "Fire Hydrant"), ("cat", "Dog", "sentence", True, "Cat"),
-        ("cat", "dog", "sentence", False, "cat"),
-    ],
+    CASES["cased"],
 )  # fmt: skip
 def test_cased(new: str, old: str, casing: Casing, first: bool, expected: str) -> None:
     assert cased(new, old, casing, first=first) == expected
@@ -52,11 +48,7 @@ def test_cased(new: str, old: str, casing: Casing, first: bool, expected: str) -
 
 @pytest.mark.parametrize(
     ("new", "old", "casing", "expected"),
-    [
-        ("tvs", "TV", "sentence", "TVs"), ("dogs", "DOG", "upper", "DOGS"), ("men", "Man", "title", "Men"),
-        ("frisbees", "Frisbee", "sentence", "Frisbees"), ("are", "IS", "upper", "ARE"),
-        ("dogs", "dog", "upper", "dogs"),
-    ],
+    CASES["inflected"],
 )  # fmt: skip
 def test_inflected(new: str, old: str, casing: Casing, expected: str) -> None:
     assert cased_like(new, old, casing) == expected

@@ -24,6 +24,9 @@ from negcap.augment.plausibility import (
 )
 from negcap.augment.rows import Row
 from tests.augment.fixtures import sample_lexicon, sample_parses
+from tests.cases import cases_of
+
+CASES = cases_of(__file__)["plausibility"]
 
 
 def compared(text: str, row: Row) -> Comparison:
@@ -76,15 +79,7 @@ def test_text_that_only_moves_is_split_into_the_words_of_the_parser() -> None:
 
 @pytest.mark.parametrize(
     ("text", "exchanges"),
-    [
-        ("A dog is lying on a couch.", [("dog", "cat")]),
-        ("A dog is lying on a couch.", [("dog", "dog")]),
-        ("A boy throws a ball to a dog.", [("boy", "dog"), ("dog", "boy")]),
-        ("A boy is holding a kite.", [("boy", "boy and a girl"), ("is", "are")]),
-        ("A woman in a red shirt holds a blue cup.", [("red", "blue"), ("blue", "red")]),
-        ("A dog runs", [("runs", "runs in the snow")]),
-        ("A dog and a zebrafinch.", [("zebrafinch", "cat")]),
-    ],
+    CASES["exchanges"],
 )
 def test_log_odds_are_the_difference_of_the_log_likelihoods(text: str, exchanges: list[tuple[str, str]]) -> None:
     row = replaced(text, *exchanges)
@@ -133,11 +128,7 @@ def test_numbers_of_one_caption_differ_by_their_own_probabilities_alone() -> Non
 
 @pytest.mark.parametrize(
     ("old", "new", "lowest"),
-    [
-        ("a", "five", "two"), ("two", "five", "three"), ("three", "five", "two"), ("two", "a", "a"),
-        ("two", "one", "a"),
-        ("3", "1", "1"), ("3", "7", "2"), ("2", "7", "3"), ("a", "two", "two"),
-    ],
+    CASES["lowest"],
 )  # fmt: skip
 def test_the_number_that_is_read_is_the_lowest_other_one_written_alike(old: str, new: str, lowest: str) -> None:
     assert lowest_number(old, new) == lowest
@@ -211,14 +202,7 @@ def test_the_probabilities_of_all_units_add_up_to_about_one() -> None:
 
 @pytest.mark.parametrize(
     ("text", "likely", "unlikely"),
-    [
-        ("A dog on a couch.", ("on", "next to"), ("on", "through")),
-        ("A man is riding a horse.", ("man", "woman"), ("man", "table")),
-        ("A man is riding a horse.", ("horse", "bike"), ("horse", "cloud")),
-        ("A dog is running on the beach.", ("running", "walking"), ("running", "reading")),
-        ("A red car is parked on the street.", ("red", "blue"), ("red", "furry")),
-        ("A man sits on a bench.", ("A man sits", "Two men sit"), ("A man sits", "Ninety men sit")),
-    ],
+    CASES["likelier"],
 )
 def test_some_are_clearly_more_plausible(text: str, likely: tuple[str, str], unlikely: tuple[str, str]) -> None:
     assert compared(text, replaced(text, likely)).log_odds > compared(text, replaced(text, unlikely)).log_odds + 1.0

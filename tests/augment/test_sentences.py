@@ -14,6 +14,9 @@ from negcap.augment.operators import PRESETS
 from negcap.augment.rows import Row
 from negcap.augment.sentences import pronouns_left_behind, repeated_elsewhere, sentences_of
 from tests.augment.fixtures import parse_texts, sample_lexicon
+from tests.cases import cases_of
+
+CASES = cases_of(__file__)["sentences"]
 
 PARAGRAPH = (
     "A brown dog sleeps on a red couch. Two boys are playing with a ball. A woman rides a horse on a beach. "
@@ -29,18 +32,7 @@ def negatives_of(*texts: str, **settings: Any) -> tuple[list[dict], list[dict]]:
     return tables["negatives"].to_pylist(), tables["rejections"].to_pylist()
 
 
-SENTENCES = [
-    (["A dog runs."], "A dog runs."),
-    (["A dog runs.", "A cat sleeps."], "A dog runs. A cat sleeps."),
-    (["Is it a dog?", "It is!", "A cat sleeps"], "Is it a dog? It is! A cat sleeps"),
-    (["A man says “hello.”", "A dog runs."], "A man says “hello.” A dog runs."),
-    (["A sign by St. Mary's Church is red."], "A sign by St. Mary's Church is red."),
-    (["A dog ... runs on a beach."], "A dog ... runs on a beach."),
-    (["a man , a dog and a cat on a bench"], "a man , a dog and a cat on a bench"),
-]
-
-
-@pytest.mark.parametrize(("sentences", "text"), SENTENCES, ids=[text for _, text in SENTENCES])
+@pytest.mark.parametrize(("sentences", "text"), CASES["split"], ids=[text for _, text in CASES["split"]])
 def test_sentences_end_with_a_mark_that_no_dependency_spans(sentences: list[str], text: str) -> None:
     (caption,) = parse([text])
     parts = sentences_of(caption)
@@ -103,19 +95,7 @@ def row_of(sentence: Caption, change: str, old: str, new: str) -> Row:
     return Row(change, (), (at,), old if change == "noun" else "a", new)  # type: ignore[arg-type]
 
 
-AGAIN = [
-    ("A small plane is flying. The plane has two propellers.", "noun", "plane", "kite", "plane"),
-    ("A small plane is flying. The plane has two propellers.", "numeral", "plane", "two", "plane"),
-    ("A poodle lies on a rug. The dog looks at the camera.", "noun", "poodle", "cat", "dog"),
-    ("A glass stands on a mat. The mat is black.", "noun", "mat", "tray", "mat"),
-    ("A dog lies on a rug. A dog runs on a beach.", "noun", "dog", "cat", None),
-    ("A dog lies on a rug. The man looks at the camera.", "noun", "dog", "cat", None),
-    ("A wall is on the left. The walls of the house are white.", "noun", "wall", "tree", "walls"),
-    ("A plane is flying.", "noun", "plane", "kite", None),
-]
-
-
-@pytest.mark.parametrize(("text", "change", "old", "new", "word"), AGAIN)
+@pytest.mark.parametrize(("text", "change", "old", "new", "word"), CASES["again"])
 def test_a_thing_that_another_sentence_takes_up_is_not_changed(
     text: str, change: str, old: str, new: str, word: str | None
 ) -> None:
@@ -127,11 +107,7 @@ def test_a_thing_that_another_sentence_takes_up_is_not_changed(
 
 @pytest.mark.parametrize(
     ("text", "old", "new", "left"),
-    [
-        ("A man stands in a room. He holds a book.", "man", "woman", True),
-        ("A man stands in a room. It has a window.", "man", "boy", False),
-        ("A man stands in a room. A dog runs. He holds a book.", "room", "kitchen", False),
-    ],
+    CASES["pronouns"],
 )
 def test_a_pronoun_of_the_next_sentence_keeps_its_noun(text: str, old: str, new: str, left: bool) -> None:
     sentence = sentences_of(*parse([text]))[0]

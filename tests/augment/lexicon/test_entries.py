@@ -10,6 +10,9 @@ from negcap.augment.lexicon.lexicon import Lexicon, default_min_count, select
 from negcap.augment.slots.nouns import broader
 from negcap.schemas.captions import LEXICON
 from tests.augment.fixtures import sample_lexicon
+from tests.cases import cases_of
+
+CASES = cases_of(__file__)["entries"]
 
 
 def test_a_context_has_a_broader_one() -> None:
@@ -59,15 +62,11 @@ def test_frequent_is_more_than_200_at_the_papers_size() -> None:
 
 Row = tuple[str, str, str, float]
 
-COUNTS: list[Row] = [
-    ("noun", "dog", "", 6), ("noun", "dog", "obj:walk", 1), ("noun", "dog", "obj:see", 1), ("noun", "dog", "form:a", 6),
-    ("noun", "zebra", "", 5), ("noun", "zebra", "obj:see", 2), ("noun", "zebra", "obj:walk", 1),
-    ("noun", "cat", "", 1), ("noun", "cat", "obj:walk", 1), ("noun", "idea", "", 9), ("noun", "okapi", "", 4),
-    ("surface", "zebra", "nns:zebras", 1),
-]  # fmt: skip
-REFERENCE: list[Row] = [
-    ("noun", "cat", "", 100), ("noun", "cat", "obj:walk", 10), ("noun", "dog", "", 200), ("noun", "dog", "obj:walk", 8),
-]  # fmt: skip
+
+# fmt: skip
+
+
+# fmt: skip
 
 
 def table(rows: list[Row]) -> pa.Table:
@@ -75,12 +74,12 @@ def table(rows: list[Row]) -> pa.Table:
 
 
 def blended(counts: list[Row]) -> pa.Table:
-    return blend(table(counts), select(table(counts), 5, Concreteness.load(), 0.6), table(REFERENCE), 0.1)
+    return blend(table(counts), select(table(counts), 5, Concreteness.load(), 0.6), table(CASES["reference"]), 0.1)
 
 
 def test_counts_are_added_and_frequent_words_of_the_corpus_enter() -> None:
-    made = blended(COUNTS)
-    assert made.schema.equals(LEXICON) and made.equals(blended(COUNTS[::-1]))
+    made = blended(CASES["counts"])
+    assert made.schema.equals(LEXICON) and made.equals(blended(CASES["counts"][::-1]))
     assert list(zip(*made.to_pydict().values(), strict=True)) == [
         ("noun", "cat", "", pytest.approx(1 + 10)),
         ("noun", "cat", "obj:walk", pytest.approx(1 + 1)),
@@ -94,9 +93,9 @@ def test_counts_are_added_and_frequent_words_of_the_corpus_enter() -> None:
 
 
 def test_a_far_corpus_takes_only_words_that_it_has_from_the_reference() -> None:
-    counts = table([*COUNTS, ("noun", "horse", "", 2)])
+    counts = table([*CASES["counts"], ("noun", "horse", "", 2)])
     others = [("noun", "horse", "", 50), ("preposition", "below", "", 9), ("verb", "ski", "", 9)]
-    reference = table([*REFERENCE, *others])
+    reference = table([*CASES["reference"], *others])
     usable = select(counts, 5, Concreteness.load(), 0.6)
     entries = {
         is_far: set(blend(counts, usable, reference, 0.1, is_far=is_far)["entry"].to_pylist())
@@ -114,8 +113,8 @@ def test_a_large_corpus_has_its_own_probabilities_and_a_small_one_those_of_the_r
     found = []
     for times in (1, 10, 100, 1000):
         own = table([("noun", "dog", "", 6 * times), ("noun", "dog", "obj:walk", 2 * times)])
-        found.append(p_cat(blend(own, own, table(REFERENCE), 0.1)))
-    limit = p_cat(blend(table(COUNTS[:0]), table(COUNTS[:0]), table(REFERENCE), 0.1))
+        found.append(p_cat(blend(own, own, table(CASES["reference"]), 0.1)))
+    limit = p_cat(blend(table(CASES["counts"][:0]), table(CASES["counts"][:0]), table(CASES["reference"]), 0.1))
     assert limit > found[0] > found[1] > found[2] > found[3]
     assert limit - found[0] < 0.15 and found[3] < 0.01
 

@@ -1,8 +1,5 @@
 """What each operator makes of captions, what it never makes, and what it leaves alone."""
 
-import tomllib
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -12,10 +9,11 @@ from negcap.augment.operators import OPERATORS, PRESETS, operator, preset
 from negcap.augment.operators.numeral import MIN_RATIO
 from negcap.augment.reproducible import record_rng
 from negcap.augment.truth.contradiction import interchangeable
-from tests.augment.fixtures import accepted, batch_of, proposals, sample_lexicon, sentences
+from tests.augment.fixtures import accepted, batch_of, sample_lexicon, sentences
+from tests.cases import cases_of
 
 pytestmark = pytest.mark.usefixtures("without_floors")
-CASES, SETS = (tomllib.loads(Path(__file__).with_name(name).read_text("utf-8")) for name in ("cases.toml", "sets.toml"))
+CASES, SETS = cases_of(__file__), cases_of(__file__, "sets.toml")
 
 
 def test_an_unknown_operator_or_preset_lists_the_valid_ones() -> None:
@@ -90,44 +88,9 @@ def test_what_is_not_there_is_left_alone(text: str) -> None:
     assert not [one for one in made if not any(f" {word}" in one for word in ("table", "hat", "car", "bus", "dog"))]
 
 
-def test_refusals_have_reasons() -> None:
-    assert {reason for _, reason in proposals("noun", "A dog is lying on a couch.", "A cat is next to a dog.")} >= {
-        "related_in_sibling",
-        None,
-    }
-    made = proposals("attribute", "A small white dog is on the grass.", "A brown dog is on the grass.")
-    assert {reason for text, reason in made if " yellow " in text or " brown " in text} == {"sibling_says_so"}
-    assert any(reason is None and " black " in text for text, reason in made)
-    verbs = dict(proposals("verb", "A man is standing on the street.", "A man sits on the ground."))
-    assert verbs["A man is sitting on the street."] == "sibling_says_so"
-    assert accepted("verb", "A man is standing on the street.", "A man is in the street.")  # an auxiliary says nothing
-    swapped = proposals("shuffle", "A girl watches a dog with her kite.")
-    assert set(swapped) == {("A dog watches a girl with her kite.", "dangling_pronoun")}
-    assert not accepted("swap_attribute", "A red car is next to a blue house.", "A red house.")
-
-
-def test_shuffle_exchanges_two_phrases() -> None:
-    made = accepted("shuffle", "A boy throws a ball to a dog.")
-    assert made <= {"A ball throws a boy to a dog.", "A dog throws a ball to a boy.", "A boy throws a dog to a ball."}
-    assert "A dog throws a ball to a boy." in made
-
-
 @pytest.mark.parametrize(
     ("text", "one", "other"),
-    [
-        ("A boy is behind a car and a girl is behind the car.", "boy", "girl"),
-        ("A cat is on a car and a dog is on a car.", "cat", "dog"),
-        ("A boy is behind a red car and a girl is behind a red car.", "boy", "girl"),
-        ("A dog is beside a tree, while two cats are next to the tree.", "dog", "cats"),
-        ("A boy is on a couch and a small chair is beside the couch.", "chair", "couch"),
-        ("Plates loaded with apples and dogs with cups.", "dogs", "cups"),
-        ("A kitchen with a table some chairs a couch and a lamp.", "table", "chairs"),
-        ("A vase holds water as well as a flower.", "water", "flower"),
-        ("A man sits on a bench on a street.", "bench", "street"),
-        # a relation in space holds from either side, and "the" takes up a thing that is described once
-        ("A man is next to a car and the car is next to a truck.", "man", "truck"),
-        ("A boy is behind a red car and a girl is behind the car.", "boy", "girl"),
-    ],
+    CASES["operators"]["same_again"],
 )
 def test_shuffle_never_says_the_same_again(text: str, one: str, other: str) -> None:
     (caption,) = parse([text])
@@ -192,12 +155,7 @@ def test_numerals_that_the_lexicon_finds_unlikely_are_not_tried(text: str) -> No
 
 @pytest.mark.parametrize(
     ("one", "other", "expected"),
-    [
-        ("red", "blue", True), ("wet", "dry", True), ("young", "old", True), ("striped", "plaid", True),
-        ("wooden", "metal", True), ("empty", "crowded", True), ("large", "tiny", True), ("sunny", "overcast", True),
-        ("red", "pink", False), ("grey", "silver", False), ("young", "tall", False), ("red", "striped", False),
-        ("large", "huge", False), ("old", "senior", False), ("red", "red", False), ("other", "red", False),
-    ],
+    CASES["operators"]["attributes_exclude"],
 )  # fmt: skip
 def test_which_attributes_exclude_one_another(one: str, other: str, expected: bool) -> None:
     assert are_incompatible(one, other) == are_incompatible(other, one) == expected
@@ -208,10 +166,3 @@ def test_the_groups_of_univse_are_kept_together() -> None:
     for group in map(str.split, groups.split(";")):
         assert not [(a, b) for a in group for b in group if are_incompatible(a, b)]
     assert {"red", "blue", "wooden"} <= attributes().dimensions.keys() and "other" in attributes().vague
-
-
-def test_attribute_replaces_by_what_excludes_it() -> None:
-    replaced = [text for text in accepted("attribute", "A red car is parked on the street.") if len(text.split()) == 8]
-    assert replaced
-    assert not [text for text in replaced for word in ("pink", "large", "old", "wooden") if f" {word} " in text]
-    assert accepted("attribute", "A man in a black jacket.")

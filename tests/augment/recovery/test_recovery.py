@@ -18,7 +18,10 @@ from negcap.augment.recovery import FAMILIES_OF, Judging, align, faults, judge, 
 from negcap.augment.truth.estimates import Truth
 from negcap.schemas.negatives import FAMILIES
 from tests.augment.fixtures import sample_lexicon
+from tests.cases import cases_of
 from tests.tables import rows_of
+
+CASES = cases_of(__file__)["recovery"]
 
 NO_TRUTH = Truth({}, {}, {})  # estimates nothing
 PIECES = ["a", "an", "red", "dog", "dog.", "Dog", "man's", ",", "in", "front", "of", ""]
@@ -37,13 +40,7 @@ def test_edits_make_one_text_of_the_other(old: list[str], new: list[str]) -> Non
 
 @pytest.mark.parametrize(
     ("caption", "text", "edits"),
-    [
-        ("A dog.", "A cat.", [(2, 5, "cat")]),
-        ("A dog in an orange coat.", "A dog in a grey coat.", [(9, 11, "a"), (12, 18, "grey")]),
-        ("A dog in front of a car.", "A dog next to a car.", [(6, 17, "next to")]),
-        ("A dog.", "A red dog.", [(2, 2, "red ")]),
-        ("A dog barks.", "A dog barks loudly.", [(11, 11, " loudly")]),
-    ],
+    CASES["whole_words"],
 )
 def test_edits_are_of_whole_words(caption: str, text: str, edits: list[tuple[int, int, str]]) -> None:
     assert list(align(caption, text)) == edits
@@ -112,61 +109,8 @@ def test_labelled_pairs_are_judged_by_what_their_captions_say() -> None:
     assert found["changes", "false", "undecidable"] <= 0.05 * found["changes", "false", "false"]
 
 
-VERDICTS = """
-# nouns: a hypernym or synonym is true, a hyponym or a person's role open, all others false
-A man stands in a kitchen. | A man stands in a room. | true
-Men walk down a street. | People walk down a street. | true
-A dog runs. | A puppy runs. | undecidable
-A bowl of fruit. | A bowl of apples. | undecidable
-A man rides a wave. | A surfer rides a wave. | undecidable
-A zebra grazes in a field. | A giraffe grazes in a field. | false
-A man brushes his teeth in the kitchen. | A man brushes his teeth in the bathroom. | false
-A train arrives at the station. | A bus arrives at the station. | false
-A living room with a couch. | A dining room with a couch. | false
-A bat in his left hand. | A bat in his right hand. | false
-A boy holds a tennis racket. | A boy holds a baseball bat. | false
-# attributes: those of one dimension exclude each other
-A red truck by a fence. | An old truck by a fence. | undecidable
-A red truck by a fence. | A maroon truck by a fence. | false
-A gray cat on a chair. | A black cat on a chair. | false
-# verbs, prepositions, numbers
-A woman slices bread. | A woman cuts bread. | true
-A woman cuts bread. | A woman slices bread. | undecidable
-A man eating a sandwich. | A man looking at a sandwich. | false
-A man holding a cat. | A man with a cat. | undecidable
-A dog behind a fence. | A dog near a fence. | undecidable
-A red car parked next to a truck. | A truck parked next to a red car. | undecidable
-A red car parked next to a truck. | A red truck parked next to a car. | false
-A dog behind a fence. | A dog in front of a fence. | false
-Two dogs run. | A dog runs. | undecidable
-Two dogs run. | Three dogs run. | false
-A person runs. | Two people run. | false
-A dog runs. | Three animals run. | false
-# swaps: false, unless what is said stays the same, or may
-A dog next to a cat. | A cat next to a dog. | true
-A dog sitting next to a cat. | A cat sitting next to a dog. | undecidable
-A black dog sitting next to a white cat. | A black cat sitting next to a white dog. | false
-A man with a dog. | A dog with a man. | false
-A man in a suit stands next to a boy in shorts. | A boy in a suit stands next to a man in shorts. | false
-A skateboarder is filmed by a photographer. | A photographer is filmed by a skateboarder. | false
-A modern building stands behind an old church. | An old building stands behind a modern church. | false
-# left out: what only describes follows, but not if a word changes with it
-A man riding a horse jumps. | A man jumps. | true
-A man riding a horse jumps. | A person jumps. | undecidable
-# negations
-A dog runs on grass. | There is no dog in the picture. | false
-A man without a hat. | A man with a hat. | false
-A dog runs on grass. | There is no cat in the picture. | undecidable
-# additions, and other captions of the image
-A dog runs. | A brown dog runs. | undecidable
-A bus on a street. / A red bus drives by. | A red bus on a street. | true
-A dog sleeps. / A cat sleeps on a bed. | A cat sleeps. | true
-A dog sleeps. / A dog and a cat sleep on a bed. | A cat sleeps. | undecidable
-"""
-
-
 def test_the_criterion_of_each_verdict() -> None:
-    cases = [line.split(" | ") for line in VERDICTS.strip().splitlines() if not line.startswith("#")]
+    cases = [line.split(" | ") for line in CASES["verdicts"].strip().splitlines() if not line.startswith("#")]
     images = [parse(captions.split(" / ")) for captions, _, _ in cases]
     evidence = gather_evidence(images, truth=NO_TRUTH, only_first=True)
     negatives = parse([text for _, text, _ in cases])

@@ -6,40 +6,23 @@ from negcap.augment.language.parse import parse
 from negcap.augment.slots.nouns import attribute_slots, noun_slots, numeral_slots
 from negcap.augment.slots.verbs import are_incompatible, inflected, preposition_slots, verb_slots
 from tests.augment.fixtures import sentences
+from tests.cases import cases_of
+
+CASES = cases_of(__file__)["slots"]
 
 
 @pytest.mark.parametrize(
     ("text", "entry", "form", "plural"),
-    [
-        ("A plate with some bread.", "bread", "some", False),
-        ("Several zebra in a field.", "zebra", "plural", True),
-        ("A few deer in a field.", "deer", "plural", True),
-        ("One more cat in a box.", "cat", "a", False),
-        ("All the food on a table.", "food", "some", False),
-        ("The dog's bed.", "bed", "the", False),
-    ],
+    CASES["forms"],
 )
 def test_forms_of_noun_slots(text: str, entry: str, form: str, plural: bool) -> None:
     slots = {slot.entry: slot for slot in noun_slots(parse([text])[0])}
     assert (slots[entry].form, slots[entry].plural) == (form, plural)
 
 
-PLURALS = {  # those that may be edited: not behind a singular determiner
-    "A tan dog licks a girls hand.": [],
-    "a man holds a girls hand": [],
-    "A women stands behind a fence.": [],
-    "A child pulls an umbrellas out of a bag.": [],
-    "Each dogs runs.": [],
-    "A few dogs run.": ["dog"],
-    "Another two men sit on a bench.": ["man"],
-    "Two girls hold a dog.": ["girl"],
-    "A man with many hats.": ["hat"],
-}
-
-
 def test_a_plural_is_edited_where_its_number_is_clear() -> None:
-    found = [[slot.entry for slot in noun_slots(one) if slot.plural] for one in parse(list(PLURALS))]
-    assert dict(zip(PLURALS, found, strict=True)) == PLURALS
+    found = [[slot.entry for slot in noun_slots(one) if slot.plural] for one in parse(list(CASES["plurals"]))]
+    assert dict(zip(CASES["plurals"], found, strict=True)) == CASES["plurals"]
 
 
 def test_slots_know_compounds_quantities_and_prepositions_of_several_words() -> None:
@@ -93,12 +76,7 @@ def test_slots_know_the_owner_of_an_attribute_and_the_pattern_of_a_verb() -> Non
 
 @pytest.mark.parametrize(
     ("one", "other", "pattern", "expected"),
-    [
-        ("sit", "stand", "prep:on", True), ("run", "sleep", "bare", True), ("throw", "eat", "object", True),
-        ("sit", "rest", "prep:on", False), ("sit", "ride", "prep:on", False), ("hold", "carry", "object", False),
-        ("walk", "talk", "prep:on", False), ("run", "jump", "bare", False), ("eat", "devour", "object", False),
-        ("be", "sit", "prep:on", False), ("pose", "stand", "bare", False), ("sit", "sit", "bare", False),
-    ],
+    CASES["verbs_exclude"],
 )  # fmt: skip
 def test_which_verbs_exclude_one_another(one: str, other: str, pattern: str, expected: bool) -> None:
     assert are_incompatible(one, other, pattern) == are_incompatible(other, one, pattern) == expected

@@ -35,8 +35,11 @@ from negcap.pipelines.engine.shards import MANIFESTS, list_shards, shard_path
 from negcap.pipelines.engine.tables import hash_table, read_table
 from negcap.pipelines.stages import build
 from negcap.pipelines.tables import columns
+from tests.cases import cases_of
 from tests.conftest import ROOT, SAMPLE
 from tests.tables import rows_of
+
+CASES = cases_of(__file__)["cli"]
 
 HERE = ("--scheduler", "synchronous", "--quiet")
 COMPONENT_TABLES = ("components", "component_vocabulary", "component_exclusions")
@@ -131,62 +134,14 @@ def test_a_command_gets_what_its_flags_say(
     assert {name: seen[0][name] for name in expected} == expected
 
 
-BAD_INPUT = {
-    "biuld": "No such command 'biuld'",
-    "build": "negcap build: Missing option '--output'",
-    "build {tmp}/none.json --output {tmp}/out": "none.json",
-    "build {sample} --output {tmp}/bad.json": "bad.json: the output must be a folder, is a file",
-    "BUILD --operator nouns": "operator must be one of noun, numeral",
-    "BUILD --operator uniform_nouns": "was: uniform_nouns; did you mean uniform_noun?",
-    "BUILD --operator noun,,shuffle": "must be names between commas",
-    "BUILD --preset all --preset univse": "--preset takes one value, was given 2 times; --operator takes several",
-    "BUILD --seed 1 --per-family 3 --seed=2 --seed 3": "--seed takes one value, was given 3 times",
-    "BUILD --set min_count=3 --set min-count=4": "--set min_count takes one value, was given twice: 3, 4",
-    "BUILD --seed 1 --set seed=2": "seed is given by a flag and by --set seed=2: give one of them",
-    "BUILD --operater noun": "Did you mean one of: ",
-    "BUILD --set min_concretness=0.5": "min_concretness is no setting of negcap build; did you mean min_concreteness?",
-    "BUILD --per-family 0": "per_family must be >= 1, was: 0",
-    "BUILD --columns photo": "--columns must be image|caption|split|id|language|truth=NAME between commas, was: photo",
-    "BUILD --only parse": "CAPTIONS is read by ingest, which --only leaves out",
-    "BUILD --workers 0": "workers must be >= 1, was: 0",
-    "BUILD --scheduler dask": "scheduler must be tcp://host:port, tls://host:port, a scheduler file",
-    "BUILD --set spacy_model=en_none": "spacy model must be an installed",
-    "BUILD --set concreteness={tmp}/n": "concreteness must be a file, was:",
-    "BUILD --min-count 3": "--min-count is a setting without a flag: --set min_count=VALUE",
-    "train {tmp}/out --output {tmp}/m --negative-family none,noun": "none must stand alone",
-    "train {tmp}/out --output {tmp}/m --set joint": "--set must be NAME=VALUE, was: joint",
-    "info {tmp}/bad.json": "bad.json: a run must be a folder, is a file",
-    "info {tmp}/out --verify": "must be the folder of a run, ",
-    "publish {tmp}/out --output {tmp}/p --license x": "Missing option '--format'. Choose from: ",
-    "show {tmp}/out --operator paraphrase --operator noun": "paraphrase is in the table",
-    "show {tmp}/out --n 0": "n must be >= 1, was: 0",
-    "build {tmp}/foto.csv --output {tmp}/out": "name it: --columns image=NAME,caption=NAME",
-    "build {tmp}/header.csv --output {tmp}/out": "must hold captions in the format table, has none; it has no records",
-    "build {run} --output {tmp}/out": " is a run, must be captions: negcap build --output ",
-    "show {run}/negatives": " is a table of a run, must be the run: did you mean ",
-    "show {run} --split tset": "split must be one of 'unsplit' in ",
-    "info {run} --columns negativs": "did you mean negatives?",
-    "vet {run} --model x": "negcap vet: --url must be given, e.g. --url http://",
-    "score {run}": "score needs a model: --model KIND:PATH, e.g. --model hf:",
-    "score {run} --model openai/clip-vit-base-patch32": "did you mean hf:openai/clip-vit-base-patch32?",
-    "sheet {run} --output {tmp}/folder": "folder must be a CSV file to write, is a folder",
-    "judge {run}": "must be a run of scenes, has none: negcap scenes makes one",
-    "counterparts {run}": "must be a run of scenes, has none: negcap scenes makes one",
-    "finetune {run} --images {tmp} --output {tmp}/out": "has no captions of split train or restval, only of unsplit: ",
-    "import {tmp}/foto.csv --report": "name it by --columns caption=NAME",
-    "import {run} --report": "negcap audit ",  # a run is no set of others
-    "build {sample} --output {tmp}/loop": "--output must be no loop of symbolic links, was: ",
-}
-BAD_FILES = {
-    "bad.json": '{"images": [', "foto.csv": "foto,satz\na.jpg,A dog runs.\n", "header.csv": "image,caption\n",
-}  # fmt: skip
+# fmt: skip
 
 
-@pytest.mark.parametrize(("command", "said"), BAD_INPUT.items())
+@pytest.mark.parametrize(("command", "said"), CASES["bad_input"].items())
 def test_bad_input_is_one_line_and_status_2_and_writes_nothing(
     command: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], request: pytest.FixtureRequest
 ) -> None:
-    for name, content in BAD_FILES.items():
+    for name, content in CASES["bad_files"].items():
         (tmp_path / name).write_text(content)
     (tmp_path / "folder").mkdir()
     (tmp_path / "loop").symlink_to(tmp_path / "loop")
@@ -201,17 +156,6 @@ def test_bad_input_is_one_line_and_status_2_and_writes_nothing(
     assert not (tmp_path / "out").exists()
 
 
-MISSING = {  # a command or a name of the package, and what it asks for if no extra is installed
-    "train {run} --output {tmp}/m": 'this needs PyTorch, which is not installed: pip install "negcap[train]"',
-    "blind {run}": 'the blind baselines need scikit-learn: pip install "negcap[quality]"',
-    "score {run} --model hf:x/y": 'hf models need more libraries: pip install "negcap[score]"',
-    "vet {run} --url http://localhost:1 --model x": 'pip install "negcap[endpoint]"',
-    "build s3://bucket/captions.json --output {tmp}/out": 's3:// needs another library: pip install "negcap[s3]"',
-    "build https://localhost/a.json --output {tmp}/out": 'https:// needs another library: pip install "negcap[remote]"',
-    "build {sample} --output {tmp}/out --set languages=en": "pip install 'negcap[web]'",
-    "Negatives": 'negcap.Negatives: this needs PyTorch, which is not installed: pip install "negcap[train]"',
-    "Negativs": "did you mean Negatives?",
-}
 WITHOUT_EXTRAS = """
 import contextlib, io, json, sys
 for name in "torch sklearn scipy transformers openai s3fs aiohttp requests py3langid PIL".split():
@@ -230,12 +174,12 @@ for line in sys.argv[1:]:
 
 
 def test_a_missing_extra_is_named(sample_run: Path, tmp_path: Path) -> None:
-    lines = [line.format(run=sample_run, tmp=tmp_path, sample=SAMPLE) for line in MISSING]
+    lines = [line.format(run=sample_run, tmp=tmp_path, sample=SAMPLE) for line in CASES["missing"]]
     place = {**os.environ, "PYTHONPATH": str(ROOT.parent)}
     command = [sys.executable, "-c", WITHOUT_EXTRAS, *lines]
     done = subprocess.run(command, cwd=tmp_path, env=place, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    for expected, said in zip(MISSING.values(), map(json.loads, done.stdout.splitlines()), strict=True):
+    for expected, said in zip(CASES["missing"].values(), map(json.loads, done.stdout.splitlines()), strict=True):
         assert expected in said and said.count("\n") == 1
 
 
@@ -460,16 +404,7 @@ def test_a_table_that_a_run_lacks_is_made_by_the_command_that_is_named(
     advises(f"show {sample_run} --refined", f"run negcap refine {sample_run}")
 
 
-WORDS = {  # words of flags, and the library's own: those of a module, or of the type of a config's field
-    "pipelines.cli.options:PUBLISHED": "pipelines.publish.formats:FORMATS",
-    "pipelines.cli.options:STAGES": "pipelines.stages.build:VERBS",
-    "pipelines.ingestion.grouping:IngestConfig.format": "pipelines.readers:READERS",
-    "pipelines.stages.build:BuildConfig.preset": "augment.operators:PRESETS",
-    "pipelines.stages.propose:ProposeConfig.kinds": "pipelines.prompts:PROPOSALS",
-}
-
-
-@pytest.mark.parametrize(("flag", "library"), WORDS.items())
+@pytest.mark.parametrize(("flag", "library"), CASES["words"].items())
 def test_the_words_of_flags_and_types_are_those_of_the_library(flag: str, library: str) -> None:
     def named(text: str) -> list[str]:
         module, _, name = text.partition(":")
