@@ -38,18 +38,12 @@ def test_apply_keeps_what_is_not_edited(text: str, spans: list[tuple[int, int, s
     assert changed.startswith(kept[0]) and changed.endswith(kept[-1])
 
 
-@pytest.mark.parametrize(
-    ("new", "old", "casing", "first", "expected"),
-    CASES["cased"],
-)  # fmt: skip
+@pytest.mark.parametrize(("new", "old", "casing", "first", "expected"), CASES["cased"])
 def test_cased(new: str, old: str, casing: Casing, first: bool, expected: str) -> None:
     assert cased(new, old, casing, first=first) == expected
 
 
-@pytest.mark.parametrize(
-    ("new", "old", "casing", "expected"),
-    CASES["inflected"],
-)  # fmt: skip
+@pytest.mark.parametrize(("new", "old", "casing", "expected"), CASES["inflected"])
 def test_inflected(new: str, old: str, casing: Casing, expected: str) -> None:
     assert cased_like(new, old, casing) == expected
 

@@ -77,10 +77,7 @@ def test_text_that_only_moves_is_split_into_the_words_of_the_parser() -> None:
         assert words_after(one, [Edit(0, len(one.text), one.text)])[0] == list(one.lowered)
 
 
-@pytest.mark.parametrize(
-    ("text", "exchanges"),
-    CASES["exchanges"],
-)
+@pytest.mark.parametrize(("text", "exchanges"), CASES["exchanges"])
 def test_log_odds_are_the_difference_of_the_log_likelihoods(text: str, exchanges: list[tuple[str, str]]) -> None:
     row = replaced(text, *exchanges)
     (change,) = read_and_compare([caption(text)], encode([caption(text)]), [row])
@@ -126,10 +123,7 @@ def test_numbers_of_one_caption_differ_by_their_own_probabilities_alone() -> Non
     assert found == [compared(text, horse), compared(text, bear), found[0]]
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "lowest"),
-    CASES["lowest"],
-)  # fmt: skip
+@pytest.mark.parametrize(("old", "new", "lowest"), CASES["lowest"])
 def test_the_number_that_is_read_is_the_lowest_other_one_written_alike(old: str, new: str, lowest: str) -> None:
     assert lowest_number(old, new) == lowest
 
@@ -200,9 +194,6 @@ def test_the_probabilities_of_all_units_add_up_to_about_one() -> None:
     assert abs(np.mean(totals)) < 0.4
 
 
-@pytest.mark.parametrize(
-    ("text", "likely", "unlikely"),
-    CASES["likelier"],
-)
+@pytest.mark.parametrize(("text", "likely", "unlikely"), CASES["likelier"])
 def test_some_are_clearly_more_plausible(text: str, likely: tuple[str, str], unlikely: tuple[str, str]) -> None:
     assert compared(text, replaced(text, likely)).log_odds > compared(text, replaced(text, unlikely)).log_odds + 1.0

@@ -97,18 +97,15 @@ def row_of(sentence: Caption, change: str, old: str, new: str) -> Row:
 
 @pytest.mark.parametrize(("text", "change", "old", "new", "word"), CASES["again"])
 def test_a_thing_that_another_sentence_takes_up_is_not_changed(
-    text: str, change: str, old: str, new: str, word: str | None
+    text: str, change: str, old: str, new: str, word: str
 ) -> None:
     sentence = sentences_of(*parse([text]))[0]
-    assert repeated_elsewhere(row_of(sentence, change, old, new), sentence) == word
+    assert repeated_elsewhere(row_of(sentence, change, old, new), sentence) == (None if word == "none" else word)
     accepted, _ = negatives_of(text, preferred_unnatural=1.0, max_unnatural=1.0, max_compatible=1.0)
-    assert not word or not [row for row in accepted if row["operator"] == change and row["replaced"] == old]
+    assert word == "none" or not [row for row in accepted if row["operator"] == change and row["replaced"] == old]
 
 
-@pytest.mark.parametrize(
-    ("text", "old", "new", "left"),
-    CASES["pronouns"],
-)
+@pytest.mark.parametrize(("text", "old", "new", "left"), CASES["pronouns"])
 def test_a_pronoun_of_the_next_sentence_keeps_its_noun(text: str, old: str, new: str, left: bool) -> None:
     sentence = sentences_of(*parse([text]))[0]
     assert pronouns_left_behind(row_of(sentence, "noun", old, new), sentence) == left

@@ -60,20 +60,17 @@ def test_frequent_is_more_than_200_at_the_papers_size() -> None:
     assert [*map(default_min_count, (1, 35_000, 283_218, 566_435, 10**7))] == [5, 13, 101, 201, 201]
 
 
-Row = tuple[str, str, str, float]
-
-
 # fmt: skip
 
 
 # fmt: skip
 
 
-def table(rows: list[Row]) -> pa.Table:
+def table(rows: list) -> pa.Table:
     return pa.Table.from_pylist([dict(zip(LEXICON.names, row, strict=True)) for row in rows], schema=LEXICON)
 
 
-def blended(counts: list[Row]) -> pa.Table:
+def blended(counts: list) -> pa.Table:
     return blend(table(counts), select(table(counts), 5, Concreteness.load(), 0.6), table(CASES["reference"]), 0.1)
 
 

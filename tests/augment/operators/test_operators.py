@@ -88,10 +88,7 @@ def test_what_is_not_there_is_left_alone(text: str) -> None:
     assert not [one for one in made if not any(f" {word}" in one for word in ("table", "hat", "car", "bus", "dog"))]
 
 
-@pytest.mark.parametrize(
-    ("text", "one", "other"),
-    CASES["operators"]["same_again"],
-)
+@pytest.mark.parametrize(("text", "one", "other"), CASES["operators"]["same_again"])
 def test_shuffle_never_says_the_same_again(text: str, one: str, other: str) -> None:
     (caption,) = parse([text])
     last = {token.lower: token for token in caption.tokens}
@@ -153,10 +150,7 @@ def test_numerals_that_the_lexicon_finds_unlikely_are_not_tried(text: str) -> No
         assert tried.min() >= MIN_RATIO * tried.max() > 0
 
 
-@pytest.mark.parametrize(
-    ("one", "other", "expected"),
-    CASES["operators"]["attributes_exclude"],
-)  # fmt: skip
+@pytest.mark.parametrize(("one", "other", "expected"), CASES["operators"]["attributes_exclude"])
 def test_which_attributes_exclude_one_another(one: str, other: str, expected: bool) -> None:
     assert are_incompatible(one, other) == are_incompatible(other, one) == expected
 

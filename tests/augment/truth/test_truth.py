@@ -1,7 +1,5 @@
-import tomllib
 from dataclasses import replace
 from itertools import permutations
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -40,8 +38,9 @@ from tests.augment.fixtures import (
     sample_parses,
     sentences,
 )
+from tests.cases import cases_of
 
-CASES = tomllib.loads(Path(__file__).with_name("cases.toml").read_text("utf-8"))
+CASES = cases_of(__file__)
 SCENES = (
     ("A dog runs on a beach.", "A dog by the ocean.", "A dog plays near an umbrella on a beach."),
     ("A man sits on a beach.", "A man with an umbrella.", "A man looks at the ocean from a beach."),
@@ -163,10 +162,12 @@ def test_what_siblings_often_say_is_likelier_true_and_images_of_one_caption_tell
     check_table(table, TRUTH)
     dog = scenes[0][:2]  # neither speaks of an umbrella, nor of a kettle
     image = Truth.from_table(table, lexicon).of_image(dog)
-    likely = {}
-    for evidence in gather_evidence([dog]):
-        for row in results("noun", evidence, lexicon).accepted:
-            likely[row.replacement] = image.p_true(row, evidence.caption)
+    p_true = {
+        row.replacement: image.p_true(row, evidence.caption)
+        for evidence in gather_evidence([dog])
+        for row in results("noun", evidence, lexicon).accepted
+    }
+    assert p_true["umbrella"] > 3 * p_true["kettle"]
     table = estimate(scene_parses.take([*range(0, len(scene_parses), 3)]), in_turn(lexicon))
     assert table.num_rows == 0
     truth = Truth.from_table(table, lexicon, 0.0)
