@@ -59,7 +59,7 @@ def rows() -> Made:
     return made(NegativesConfig(operators=PRESETS["all"]))
 
 
-def test_rows_are_numbered_within_their_quotas_and_made_by_their_edits(rows: Made) -> None:
+def test_rows_are_numbered_within_their_quotas_and_made_by_their_edits(rows):
     number_of_rows: Counter[tuple[str, str]] = Counter()
     texts = set()
     texts_of_image: dict[str, set[str]] = {}
@@ -85,7 +85,7 @@ def test_rows_are_numbered_within_their_quotas_and_made_by_their_edits(rows: Mad
     assert rows.counts.items() >= {**expected, "captions": some_parses().num_rows}.items()
 
 
-def test_rejections_have_the_reason_and_what_decided(rows: Made) -> None:
+def test_rejections_have_the_reason_and_what_decided(rows):
     of_form = {"interchangeable", "ungrammatical", "no_candidate"}  # no word decides these
     of_siblings = {"sibling_says_so", "sibling_quantity", "related_in_sibling", "overlap_in_sibling"}
     assert {row["reason"] for row in rows.rejections} <= set(REASONS) - {TOO_LONG, OPERATOR_ERROR}
@@ -97,7 +97,7 @@ def test_rejections_have_the_reason_and_what_decided(rows: Made) -> None:
     assert refused == len(rows.rejections)
 
 
-def test_no_captions_have_tables_of_no_rows() -> None:
+def test_no_captions_have_tables_of_no_rows():
     tables, _ = generate_tables(sample_parses().slice(0, 0), sample_lexicon(), NegativesConfig())
     for schema in (NEGATIVES, POSITIVES, REJECTIONS, EXCLUDED):
         name = schema.metadata[b"table"].decode()
@@ -105,7 +105,7 @@ def test_no_captions_have_tables_of_no_rows() -> None:
         assert tables[name].num_rows == 0
 
 
-def test_no_article_goes_wrong(rows: Made) -> None:
+def test_no_article_goes_wrong(rows):
     def wrong_articles(text: str) -> int:
         words = text.split()
         pairs = zip(words, words[1:], strict=False)
@@ -118,7 +118,7 @@ def test_no_article_goes_wrong(rows: Made) -> None:
 
 
 @pytest.mark.parametrize("name", PRESETS["all"])
-def test_an_operator_makes_the_same_alone_as_among_all_others(name: str, rows: Made) -> None:
+def test_an_operator_makes_the_same_alone_as_among_all_others(name, rows):
     some = some_parses().slice(0, 60)
     ids = set(some["caption_id"].to_pylist())
     alone = made(NegativesConfig(operators=(name,)), some)
@@ -128,7 +128,7 @@ def test_an_operator_makes_the_same_alone_as_among_all_others(name: str, rows: M
 
 @settings(max_examples=3, deadline=None)
 @given(st.permutations(range(12)))
-def test_order_of_images_and_shards_changes_no_rows(rows: Made, order: list[int]) -> None:
+def test_order_of_images_and_shards_changes_no_rows(rows, order):
     config = NegativesConfig(operators=("noun", "preposition", "verb"))
     parses = some_parses()
     images = parses["image_id"].unique().to_pylist()[:12]
@@ -140,14 +140,14 @@ def test_order_of_images_and_shards_changes_no_rows(rows: Made, order: list[int]
     assert sorted(straight, key=key) == sorted(apart, key=key) != []
 
 
-def test_bad_configs_are_named() -> None:
+def test_bad_configs_are_named():
     with pytest.raises(ValueError, match="operators must be distinct"):
         NegativesConfig(operators=("noun", "noun"))
     with pytest.raises(ValueError, match="operator must be one of"):
         NegativesConfig(operators=("adverb",))
 
 
-def test_operators_that_do_not_run_are_tried_on_captions_without_negatives(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_operators_that_do_not_run_are_tried_on_captions_without_negatives(monkeypatch):
     config, parses = NegativesConfig(operators=("shuffle", "true_negation"), per_family=1), some_parses().slice(0, 100)
     before, _, few = made(config, parses)
     monkeypatch.setattr("negcap.augment.generate.PROBED", 1)
@@ -158,7 +158,7 @@ def test_operators_that_do_not_run_are_tried_on_captions_without_negatives(monke
     assert counts["more.noun"] == len(alone - covered) > counts["more.shuffle"] == counts["more.paraphrase"] == 0
 
 
-def test_paraphrases_are_positives_and_nothing_else_is(rows: Made) -> None:
+def test_paraphrases_are_positives_and_nothing_else_is(rows):
     config = NegativesConfig(operators=PRESETS["all"], per_family=1)
     tables, counts = generate_tables(some_parses().slice(0, 100), sample_lexicon(), config)
     check(tables["positives"], POSITIVES)
@@ -182,7 +182,7 @@ class Fails(ListingOperator):
             raise self.error
 
 
-def test_an_operator_that_fails_rejects_the_caption(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_operator_that_fails_rejects_the_caption(monkeypatch):
     config, some = NegativesConfig(operators=("noun", "preposition")), sample_parses().slice(0, 10)
     failing = sum("boy" in caption.lowered for caption in from_parses(some))
     assert 0 < failing < 10
@@ -203,7 +203,7 @@ def test_an_operator_that_fails_rejects_the_caption(monkeypatch: pytest.MonkeyPa
         made(config, some)
 
 
-def test_a_caption_that_is_too_long_is_rejected_by_every_operator() -> None:
+def test_a_caption_that_is_too_long_is_rejected_by_every_operator():
     texts, ids = ["A dog on a table. " * 300, "A dog on a table."], ["long", "short"]
     accepted, refused, counts = made(NegativesConfig(operators=PRESETS["all"]), parse_texts(texts, ids, ids))
     whole = [row for row in refused if row["caption_id"] == "long"]
@@ -212,7 +212,7 @@ def test_a_caption_that_is_too_long_is_rejected_by_every_operator() -> None:
     assert accepted and {row["caption_id"] for row in accepted} == {"short"} and counts["captions.without"] == 1
 
 
-def test_a_rejection_names_the_word_and_the_sibling_that_decided() -> None:
+def test_a_rejection_names_the_word_and_the_sibling_that_decided():
     texts = ["A dog sleeps on a couch.", "Two brown dogs near a sofa.", "A puppy lies under a table."]
     parses = parse_texts(texts, ["image"] * 3, ["0", "1", "2"])
     _, rejected, _ = made(
@@ -244,7 +244,7 @@ class WithFallback(Operator):
         return Violation("caption_says_so") if row.replacement == "puppy" else None
 
 
-def test_the_fallback_is_used_only_where_nothing_else_passes_the_checks() -> None:
+def test_the_fallback_is_used_only_where_nothing_else_passes_the_checks():
     text, config = "A dog on a couch.", NegativesConfig(operators=("noun",))
     cat, horse, bad = (Row("noun", (Edit(2, 5, new),), (1,), "dog", new) for new in ("cat", "horse", "puppy"))
 
@@ -266,11 +266,11 @@ def test_the_fallback_is_used_only_where_nothing_else_passes_the_checks() -> Non
 
 
 @pytest.mark.parametrize(("change", "replacement", "noun"), CASES["concreteness"])
-def test_concreteness_is_that_of_the_noun_inserted(change: str, replacement: str, noun: str) -> None:
+def test_concreteness_is_that_of_the_noun_inserted(change, replacement, noun):
     assert concreteness(change, replacement) == (Concreteness.load().score(noun) if noun != "none" else None)
 
 
-def test_the_steps_are_all_checks_in_order_and_each_is_said_in_a_sentence() -> None:
+def test_the_steps_are_all_checks_in_order_and_each_is_said_in_a_sentence():
     names, sentences = zip(*steps(), strict=True)
     at = [names.index(check.__name__) for check in CHECKS]
     assert at == sorted(at) and names[-1] == "rate_whole" and len(set(at)) == len(CHECKS) >= 4
@@ -289,7 +289,7 @@ def test_the_steps_are_all_checks_in_order_and_each_is_said_in_a_sentence() -> N
 # fmt: skip
 
 
-def test_no_operator_is_without_negatives_of_the_sample(rows: Made) -> None:
+def test_no_operator_is_without_negatives_of_the_sample(rows):
     captions = {name: rows.counts[f"{name}.captions"] for name in PRESETS["all"]}
     assert {name: number for name, number in captions.items() if number < CASES["least"][name]} == {}
     first = [row for row in rows.negatives if row["draw"] == 0]

@@ -72,7 +72,7 @@ print(json.dumps({name: sorted(numbers) for name, numbers in threads.items()}))
 SETTINGS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS")
 
 
-def test_a_function_of_the_package_multiplies_on_one_thread() -> None:
+def test_a_function_of_the_package_multiplies_on_one_thread():
     environment = {name: value for name, value in os.environ.items() if name not in SETTINGS}
     command = [sys.executable, "-W", "ignore", "-c", PROGRAM, json.dumps(MODELS)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True)

@@ -26,14 +26,14 @@ def caption_and_place(text: str, noun: str) -> tuple[Caption, int]:
     return caption, next(token.index for token in caption.tokens if token.text == noun)
 
 
-def test_inflections() -> None:
+def test_inflections():
     for inflect, pairs in ((third_person, CASES["third_person"]), (plural, CASES["plurals"])):
         expected = dict(pair.split() for pair in pairs.split(","))
         assert {word: inflect(word) for word in expected} == expected
     assert plural("tennis racket") == "tennis rackets"
 
 
-def test_plurals_of_the_commonest_nouns() -> None:
+def test_plurals_of_the_commonest_nouns():
     columns = ["entry", "place", "count"]
     table = pq.read_table(data_path("reference_lexicon/lexicon.parquet"), columns=columns).to_pandas()
     counts = table[table["place"].str.startswith("nn:")].groupby("entry")["count"].sum()
@@ -52,7 +52,7 @@ def with_ending(noun: str) -> str:
 
 
 @pytest.mark.parametrize("clear", [False, True])
-def test_verbs_agree_only_where_it_is_clear_which_one_is_of_the_noun(clear: bool) -> None:
+def test_verbs_agree_only_where_it_is_clear_which_one_is_of_the_noun(clear):
     for text in sentences(CASES["clear" if clear else "unclear"]):
         noun = next(word for word in text.split() if word.isupper() and len(word) > 1).strip(",.")
         caption, place = caption_and_place(text.replace(noun, noun.lower()), noun.lower())
@@ -60,19 +60,19 @@ def test_verbs_agree_only_where_it_is_clear_which_one_is_of_the_noun(clear: bool
 
 
 @pytest.mark.parametrize(("text", "noun", "to_plural", "expected"), CASES["agreement"])
-def test_agreement(text: str, noun: str, to_plural: bool, expected: str) -> None:
+def test_agreement(text, noun, to_plural, expected):
     edits = agreement_edits(*caption_and_place(text, noun), plural=to_plural)
     assert edits is not None and apply(text, sorted(edits)) == expected
 
 
 @pytest.mark.parametrize(("text", "new", "to_plural", "expected"), CASES["pronouns"])
-def test_pronouns(text: str, new: str, to_plural: bool, expected: str) -> None:
+def test_pronouns(text, new, to_plural, expected):
     edits = pronoun_edits(parse([text])[0], 1, old="male", new=new, plural=to_plural)
     assert ("none" if edits is None else apply(text, sorted(edits))) == expected
 
 
 @pytest.mark.parametrize(("text", "expected"), CASES["antecedents"].items())
-def test_the_antecedent_of_a_pronoun(text: str, expected: dict[str, str]) -> None:
+def test_the_antecedent_of_a_pronoun(text, expected):
     becomes = {}
     for noun in expected:
         caption, place = caption_and_place(text, noun)
@@ -82,12 +82,12 @@ def test_the_antecedent_of_a_pronoun(text: str, expected: dict[str, str]) -> Non
     assert becomes == expected
 
 
-def test_a_pronoun_before_its_verb_is_a_subject_whatever_the_parse() -> None:
+def test_a_pronoun_before_its_verb_is_a_subject_whatever_the_parse():
     for text in ("A bird looks down as it stands.", "A dog with a ball under it can run."):
         assert pronoun_edits(parse([text])[0], 1, old="thing", new="bird", plural=True) is None
 
 
-def test_importing_inflect_leaves_the_checks_of_others_as_they_are(tmp_path: Path) -> None:
+def test_importing_inflect_leaves_the_checks_of_others_as_they_are(tmp_path):
     (tmp_path / "more_itertools.py").write_text(  # inflect imports it
         "from typeguard import typechecked\n\n@typechecked\ndef windowed_complete(n: int) -> int:\n    return n\n"
     )
@@ -108,5 +108,5 @@ except typeguard.TypeCheckError:
 
 
 @pytest.mark.parametrize("expected", ["a", "an"])
-def test_article(expected: str) -> None:
+def test_article(expected):
     assert [word for word in CASES[expected].split() if article(word) != expected] == []

@@ -43,7 +43,7 @@ def denied_characters(line: str, text: str) -> set[int]:
     return denied
 
 
-def test_nothing_is_replaced_that_is_denied() -> None:
+def test_nothing_is_replaced_that_is_denied():
     lexicon, truth = _load("reference", ("", "", ""), MAX_P_TRUE, None)
     captions = parse([plain(line) for line in DENIED])
     config = NegativesConfig(
@@ -80,7 +80,7 @@ REFUSED = frozenset(
 
 
 @pytest.mark.parametrize(("text", "expected"), CASES["bounds"])
-def test_a_bound_gives_way_to_a_number_that_it_excludes(text: str, expected: str, without_floors: None) -> None:
+def test_a_bound_gives_way_to_a_number_that_it_excludes(text, expected, without_floors):
     (caption,) = parse([text])
     bound = bound_of(caption, numbers_of(caption)[0])
     assert bound is not None
@@ -99,19 +99,19 @@ def numbers_of(caption: Caption) -> list[int]:
 
 
 @pytest.mark.parametrize("text", CASES["open"])
-def test_a_number_that_is_one_of_several_is_not_replaced(text: str, without_floors: None) -> None:
+def test_a_number_that_is_one_of_several_is_not_replaced(text, without_floors):
     (caption,) = parse([text])
     assert any(is_open(caption, number) for number in numbers_of(caption))
     assert not accepted("numeral", text)
 
 
 @pytest.mark.parametrize("text", CASES["exact"])
-def test_an_exact_number_is_no_bound(text: str) -> None:
+def test_an_exact_number_is_no_bound(text):
     (caption,) = parse([text])
     numbers = numbers_of(caption)
     assert numbers and not [number for number in numbers if bound_of(caption, number) or is_open(caption, number)]
 
 
 @pytest.mark.parametrize("text", CASES["denies_nothing"])
-def test_what_only_looks_like_a_negation_denies_nothing(text: str) -> None:
+def test_what_only_looks_like_a_negation_denies_nothing(text):
     assert not negated_tokens(parse([text])[0])

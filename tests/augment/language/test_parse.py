@@ -27,7 +27,7 @@ from tests.cases import cases_of
 CASES = cases_of(__file__)["parse"]
 
 
-def test_the_parser_leaves_torch_alone_and_spacy_whole_and_is_freed() -> None:
+def test_the_parser_leaves_torch_alone_and_spacy_whole_and_is_freed():
     code = """
 import sys
 from weakref import ref
@@ -50,7 +50,7 @@ assert pipeline() is None
     "text",
     ["A man " + "(a dog " * 400 + ")" * 400 + " runs .", "(" * 1500, "dog " * (MAX_TOKENS + 1), "A dog runs . " * 400],
 )
-def test_a_text_of_too_many_tokens_is_not_parsed_and_changes_no_other(text: str) -> None:
+def test_a_text_of_too_many_tokens_is_not_parsed_and_changes_no_other(text):
     short = ["A dog runs.", "dog " * MAX_TOKENS]
     alone, (first, long, last) = parse(short), parse([short[0], text, short[1]])
     assert long.too_long and long.text == text and not long.tokens and not long.chunks
@@ -58,7 +58,7 @@ def test_a_text_of_too_many_tokens_is_not_parsed_and_changes_no_other(text: str)
     assert not first.too_long and not last.too_long and len(last.tokens) == MAX_TOKENS
 
 
-def test_hashtags_links_and_emoji_behind_a_sentence_are_not_parsed_and_others_are() -> None:
+def test_hashtags_links_and_emoji_behind_a_sentence_are_not_parsed_and_others_are():
     plain, *decorated = parse(["Two dogs on a beach" + behind for behind in ("", *CASES["decorations"])])
     for caption, behind in zip(decorated, CASES["decorations"], strict=True):
         assert caption.text.endswith(behind) and caption.tokens == plain.tokens
@@ -66,7 +66,7 @@ def test_hashtags_links_and_emoji_behind_a_sentence_are_not_parsed_and_others_ar
         assert sentence(text) == text
 
 
-def test_many_hashtags_take_no_time() -> None:
+def test_many_hashtags_take_no_time():
     assert sentence("A dog" + " #ab" * 20_000 + " b").endswith(" b")
     assert sentence("A dog" + " #ab" * 20_000) == "A dog"
 
@@ -74,14 +74,14 @@ def test_many_hashtags_take_no_time() -> None:
 TEXTS = ["A dog that runs.", "The others run past that dog.", "A red dog runs.", "That dog, that runs, is red.", ""] * 2
 
 
-def test_the_shipped_parser_keeps_answers_and_parses_as_before() -> None:
+def test_the_shipped_parser_keeps_answers_and_parses_as_before():
     assert isinstance(load(None).get_pipe("attribute_ruler"), CachedAttributeRuler)
     assert load(None).get_pipe_meta("attribute_ruler").factory == CACHED_RULER
     for plain, kept in zip(spacy.load(SHIPPED).pipe(TEXTS), load(None).pipe(TEXTS), strict=True):
         assert kept.to_json() == plain.to_json()
 
 
-def test_only_rules_on_one_token_are_kept() -> None:
+def test_only_rules_on_one_token_are_kept():
     other = {"patterns": [[{"TAG": "DT"}]], "attrs": {"POS": "DET"}}
     for patterns, attributes, expected in (
         ([[{"TAG": "NN"}], [{"LOWER": "ski", "DEP": "pobj"}]], {}, True),
@@ -108,7 +108,7 @@ class CountingRuler:
         return self.ruler(doc)
 
 
-def test_the_ruler_is_run_again_only_for_other_tags_or_for_words_that_its_rules_name() -> None:
+def test_the_ruler_is_run_again_only_for_other_tags_or_for_words_that_its_rules_name():
     ruler: Any = spacy.load(SHIPPED).get_pipe("attribute_ruler")
     counting = CountingRuler(ruler)
     cached = CachedAttributeRuler()
@@ -132,7 +132,7 @@ def test_the_ruler_is_run_again_only_for_other_tags_or_for_words_that_its_rules_
     assert counting.texts == ["dogs run "] * 2 + ["Dogs are "] * 2 + ["the other "] * 2 + ["the red "] * 2
 
 
-def test_products_are_exact_wherever_a_row_stands() -> None:
+def test_products_are_exact_wherever_a_row_stands():
     rng = np.random.default_rng(0)
     x, y = rng.standard_normal((600, 288)).astype("f"), rng.standard_normal((5, 288)).astype("f")
     made = ExactOps().gemm(x, y, trans2=True)
@@ -142,7 +142,7 @@ def test_products_are_exact_wherever_a_row_stands() -> None:
     assert made[0, 0] == np.float32(float(sum(a * b for a, b in zip(row, column, strict=True))))
 
 
-def test_the_networks_of_a_pipeline_multiply_exactly_and_see_equal_vectors_in_every_batch() -> None:
+def test_the_networks_of_a_pipeline_multiply_exactly_and_see_equal_vectors_in_every_batch():
     nlp = load(None)
     models = [model for _, pipe in nlp.pipeline if (model := getattr(pipe, "model", None)) is not None]
     assert models and {type(layer.ops) for model in models for layer in model.walk()} == {ExactOps}
@@ -152,20 +152,20 @@ def test_the_networks_of_a_pipeline_multiply_exactly_and_see_equal_vectors_in_ev
 
 
 @pytest.mark.parametrize(("text", "expected"), CASES["relations"].items())
-def test_second_and_inverted_clauses_have_their_own_subjects_and_who_goes_has_a_way(text: str, expected: str) -> None:
+def test_second_and_inverted_clauses_have_their_own_subjects_and_who_goes_has_a_way(text, expected):
     (caption,) = parse([text])
     relations, words = scene_graph(caption).relations, caption.lowered
     assert ", ".join(f"{words[r.subject]} > {r.name} > {words[r.object]}" for r in relations) == expected
 
 
 @pytest.mark.parametrize(("text", "word", "label", "head"), CASES["right"])
-def test_what_is_right_stays(text: str, word: str, label: str, head: str) -> None:
+def test_what_is_right_stays(text, word, label, head):
     (caption,) = parse([text])
     token = caption.tokens[caption.lowered.index(word)]
     assert (token.dep, caption.lowered[token.head]) == (label, head)
 
 
-def test_every_text_is_repaired_by_itself() -> None:
+def test_every_text_is_repaired_by_itself():
     texts = ["A dog sleeps.", "On a desk sits a keyboard.", "", "A boy is behind a house and a cat is on the house."]
     together = [caption.tokens for caption in parse(texts)]
     assert together == [parse([text])[0].tokens for text in texts]

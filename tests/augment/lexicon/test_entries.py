@@ -15,7 +15,7 @@ from tests.cases import cases_of
 CASES = cases_of(__file__)["entries"]
 
 
-def test_a_context_has_a_broader_one() -> None:
+def test_a_context_has_a_broader_one():
     expected = {
         "obj:poodle": "obj kind:1", "pobj:woman": "obj kind:0", "gov:man": "gov kind:0", "pobj:sit on": "pobj:on",
         "verb:stroll": "verb kind:verb.motion", "nsubj:eat": "nsubj kind:verb.consumption", "left:on a": "",
@@ -35,7 +35,7 @@ def hand_made() -> Entries:
     return read_entries(layout_of(Keys(rows_of_table), "preposition"), rows_of_table["count"].to_numpy())
 
 
-def test_a_context_backs_off_to_the_broader_one() -> None:
+def test_a_context_backs_off_to_the_broader_one():
     entries = hand_made()
     wide = (30 + SMOOTHING * 0.5) / (40 + SMOOTHING)
     narrow = (9 + SMOOTHING * wide) / (10 + SMOOTHING)
@@ -46,7 +46,7 @@ def test_a_context_backs_off_to_the_broader_one() -> None:
     assert entries.has_form("on", "") and not entries.has_form("on", "bare") and not entries.has_form("over", "")
 
 
-def test_what_a_caption_has_is_counted_once_and_the_mean_lift_is_one() -> None:
+def test_what_a_caption_has_is_counted_once_and_the_mean_lift_is_one():
     nouns, prepositions = sample_lexicon().nouns, sample_lexicon().prepositions
     forms = [np.exp(prior) for form, prior in nouns.priors.items() if form]
     assert (np.sum(forms, axis=0) <= np.exp(nouns.priors[""]) + 1e-9).all() and "" not in nouns.layout.contexts
@@ -55,7 +55,7 @@ def test_what_a_caption_has_is_counted_once_and_the_mean_lift_is_one() -> None:
     assert (prepositions.lift((context,)) @ usual) / usual.sum() == pytest.approx(1.0)
 
 
-def test_frequent_is_more_than_200_at_the_papers_size() -> None:
+def test_frequent_is_more_than_200_at_the_papers_size():
     """35,000 captions are 6.2 % of COCO's: more than 12.4 occurrences are at least 13."""
     assert [*map(default_min_count, (1, 35_000, 283_218, 566_435, 10**7))] == [5, 13, 101, 201, 201]
 
@@ -74,7 +74,7 @@ def blended(counts: list) -> pa.Table:
     return blend(table(counts), select(table(counts), 5, Concreteness.load(), 0.6), table(CASES["reference"]), 0.1)
 
 
-def test_counts_are_added_and_frequent_words_of_the_corpus_enter() -> None:
+def test_counts_are_added_and_frequent_words_of_the_corpus_enter():
     made = blended(CASES["counts"])
     assert made.schema.equals(LEXICON) and made.equals(blended(CASES["counts"][::-1]))
     assert list(zip(*made.to_pydict().values(), strict=True)) == [
@@ -89,7 +89,7 @@ def test_counts_are_added_and_frequent_words_of_the_corpus_enter() -> None:
     ]
 
 
-def test_a_far_corpus_takes_only_words_that_it_has_from_the_reference() -> None:
+def test_a_far_corpus_takes_only_words_that_it_has_from_the_reference():
     counts = table([*CASES["counts"], ("noun", "horse", "", 2)])
     others = [("noun", "horse", "", 50), ("preposition", "below", "", 9), ("verb", "ski", "", 9)]
     reference = table([*CASES["reference"], *others])
@@ -102,7 +102,7 @@ def test_a_far_corpus_takes_only_words_that_it_has_from_the_reference() -> None:
     assert entries == {True: far, False: far | {"cat", "ski"}}  # one cat is too few
 
 
-def test_a_large_corpus_has_its_own_probabilities_and_a_small_one_those_of_the_reference() -> None:
+def test_a_large_corpus_has_its_own_probabilities_and_a_small_one_those_of_the_reference():
     def p_cat(rows: pa.Table) -> float:
         nouns = Lexicon.from_table(rows).nouns
         return nouns.probabilities([("obj:walk",)])[0, nouns.number["cat"]]
@@ -116,13 +116,13 @@ def test_a_large_corpus_has_its_own_probabilities_and_a_small_one_those_of_the_r
     assert limit - found[0] < 0.15 and found[3] < 0.01
 
 
-def test_a_fraction_of_a_count_cannot_be_left_out_twice() -> None:
+def test_a_fraction_of_a_count_cannot_be_left_out_twice():
     """Leaving out the occurrence in a slot takes at most what was counted there."""
     nouns = Lexicon.from_table(table([("noun", "dog", "", 3), ("noun", "dog", "obj:walk", 0.2)])).nouns
     assert nouns.gains(("obj:walk",), 0)[0] < nouns.gains(("obj:walk",))[0]
 
 
-def test_a_singular_that_is_rarely_taken_for_a_plural_has_another() -> None:
+def test_a_singular_that_is_rarely_taken_for_a_plural_has_another():
     counts = [("nn:beach", 1000.0), ("nns:beach", 2.0), ("nn:elk", 10.0), ("nns:elk", 8.0), ("nns:fish", 9.0)]
     counts += [("nn:snow", 900.0), ("nns:snow", 1.0)]
     rows = [("surface", place.partition(":")[2], place, count) for place, count in counts]

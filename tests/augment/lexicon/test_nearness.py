@@ -22,11 +22,11 @@ from negcap.augment.lexicon.nearness import LEAST_NOUNS, count_nouns, nearness_o
         (0.0, pytest.approx(0.00001)),
     ],
 )
-def test_the_reference_weighs_less_below_the_limit_and_ever_less(nearness: float | None, weight: float) -> None:
+def test_the_reference_weighs_less_below_the_limit_and_ever_less(nearness, weight):
     assert reference_weight(nearness) == weight
 
 
-def test_nearness_is_the_share_of_nouns_in_common() -> None:
+def test_nearness_is_the_share_of_nouns_in_common():
     dogs = reference_shares()["dog"]
     assert nearness_of({"dog": 1000}) == pytest.approx(dogs)
     assert nearness_of({"dog": 500, "viaduct": 500}) == pytest.approx(dogs)  # the lesser of both shares
@@ -35,12 +35,12 @@ def test_nearness_is_the_share_of_nouns_in_common() -> None:
     assert nearness_of(everyday) == pytest.approx(1.0, abs=0.01)
 
 
-def test_few_nouns_are_not_measured() -> None:
+def test_few_nouns_are_not_measured():
     assert nearness_of({"viaduct": LEAST_NOUNS - 1}) is None and nearness_of({}) is None
     assert nearness_of({"viaduct": LEAST_NOUNS}) == 0.0
 
 
-def test_nouns_are_counted_by_their_lemmas() -> None:
+def test_nouns_are_counted_by_their_lemmas():
     words = [("Dogs", "Dog", "NNS"), ("run", "run", "VBP"), ("dog", "dog", "NN"), ("Rome", "rome", "NNP")]
     tokens = [{"lemma": lemma, "tag": tag} for _, lemma, tag in words]
     parses = pa.table({"tokens": [tokens, tokens[:1], []]})

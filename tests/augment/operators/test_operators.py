@@ -16,14 +16,14 @@ pytestmark = pytest.mark.usefixtures("without_floors")
 CASES, SETS = cases_of(__file__), cases_of(__file__, "sets.toml")
 
 
-def test_an_unknown_operator_or_preset_lists_the_valid_ones() -> None:
+def test_an_unknown_operator_or_preset_lists_the_valid_ones():
     with pytest.raises(ValueError, match="noun, numeral, shuffle, preposition, .*, was: adverb"):
         operator("adverb")
     with pytest.raises(ValueError, match="preset must be one of vse-c, univse, negation, benchmark, all, .*, was: vse"):
         preset("vse")
 
 
-def test_presets_name_operators_and_share_a_family_as_the_papers_do() -> None:
+def test_presets_name_operators_and_share_a_family_as_the_papers_do():
     assert {name for names in PRESETS.values() for name in names} == set(OPERATORS)
     assert set(preset("all")) == {name for name in OPERATORS if OPERATORS[name].traits.is_checked}
     shares: dict[str, float] = {}
@@ -34,7 +34,7 @@ def test_presets_name_operators_and_share_a_family_as_the_papers_do() -> None:
     assert {20 * OPERATORS[name].traits.share for name in preset("univse")} == {5.0}
 
 
-def test_random_streams_belong_to_seed_operator_and_caption() -> None:
+def test_random_streams_belong_to_seed_operator_and_caption():
     keys = [(0, "noun", "a"), (1, "noun", "a"), (0, "numeral", "a"), (0, "noun", "b")]
     assert len({record_rng(*key).random() for key in keys}) == 4
     assert record_rng(0, "noun", "a").random() == record_rng(0, "noun", "a").random()
@@ -46,28 +46,28 @@ def cases(kind: str, table: dict[str, dict[str, list[list[str]]]] = CASES) -> li
 
 
 @pytest.mark.parametrize(("name", "text", "expected"), [*cases("made"), *cases("made", SETS)])
-def test_what_is_made_keeps_the_grammar_of_the_caption(name: str, text: str, expected: list[str]) -> None:
+def test_what_is_made_keeps_the_grammar_of_the_caption(name, text, expected):
     assert set(expected) <= accepted(name, text)
 
 
 @pytest.mark.parametrize(("name", "text", "kept"), cases("kept", SETS))
-def test_what_is_named_again_divided_or_listed_is_kept(name: str, text: str, kept: list[str]) -> None:
+def test_what_is_named_again_divided_or_listed_is_kept(name, text, kept):
     assert not [made for made in accepted(name, text) for words in kept if words not in made]
 
 
 @pytest.mark.parametrize(("name", "text", "words"), cases("together", SETS))
-def test_all_mentions_of_a_thing_change(name: str, text: str, words: list[str]) -> None:
+def test_all_mentions_of_a_thing_change(name, text, words):
     counts = {made.count(word) for made in accepted(name, text) for word in words}
     assert counts <= {0, *(text.count(word) for word in words)} and 0 in counts
 
 
 @pytest.mark.parametrize(("name", "text", "expected"), cases("only"))
-def test_this_is_made_and_nothing_else(name: str, text: str, expected: list[str]) -> None:
+def test_this_is_made_and_nothing_else(name, text, expected):
     assert accepted(name, text) == set(expected)
 
 
 @pytest.mark.parametrize(("name", "texts", "never"), cases("never"))
-def test_nothing_is_said_that_may_be_true_or_is_no_english(name: str, texts: str, never: list[str]) -> None:
+def test_nothing_is_said_that_may_be_true_or_is_no_english(name, texts, never):
     made = accepted(name, *sentences(texts))
     assert made and not [text for text in made for word in never if word in text]
 
@@ -75,7 +75,7 @@ def test_nothing_is_said_that_may_be_true_or_is_no_english(name: str, texts: str
 @pytest.mark.parametrize(
     ("name", "text"), [(name, text) for name, texts in CASES["left_alone"].items() for text in texts]
 )
-def test_what_cannot_be_exchanged_is_left_alone(name: str, text: str) -> None:
+def test_what_cannot_be_exchanged_is_left_alone(name, text):
     assert not accepted(name, text)
 
 
@@ -83,31 +83,31 @@ ABSENT = "A room with no table. A man without a hat. A street without a car or a
 
 
 @pytest.mark.parametrize("text", sentences(ABSENT))
-def test_what_is_not_there_is_left_alone(text: str) -> None:
+def test_what_is_not_there_is_left_alone(text):
     made = set().union(*(accepted(name, text) for name in ("noun", "object", "numeral", "attribute")))
     assert not [one for one in made if not any(f" {word}" in one for word in ("table", "hat", "car", "bus", "dog"))]
 
 
 @pytest.mark.parametrize(("text", "one", "other"), CASES["operators"]["same_again"])
-def test_shuffle_never_says_the_same_again(text: str, one: str, other: str) -> None:
+def test_shuffle_never_says_the_same_again(text, one, other):
     (caption,) = parse([text])
     last = {token.lower: token for token in caption.tokens}
     assert interchangeable(caption, last[one], last[other])
 
 
-def test_relation_samples_its_parts_from_their_own_nouns_and_adds_nothing() -> None:
+def test_relation_samples_its_parts_from_their_own_nouns_and_adds_nothing():
     made = accepted("relation", "A dog is next to a tree.")
     assert made and all(text.startswith("A dog ") or text.endswith(" next to a tree.") for text in made)
     assert not accepted("relation", "A dog.")
 
 
-def test_a_pronoun_follows_what_it_means() -> None:
+def test_a_pronoun_follows_what_it_means():
     made = accepted("numeral", "There is a boat with a dog in it.")
     assert {text for text in made if "two boats" in text} == {"There are two boats with a dog in them."}
     assert {text for text in made if "two dogs" in text} <= {"There is a boat with two dogs in it."}
 
 
-def test_which_prepositions_may_replace_which() -> None:
+def test_which_prepositions_may_replace_which():
     table = prepositions()
     pairs = "towards/to behind/past under/below on/over in/at by/with".split()  # of VSE-C's Table 8
     for one, other in (pair.split("/") for pair in (*pairs, "next to/near", "on/on", "inside/in", "under/next to")):
@@ -119,7 +119,7 @@ def test_which_prepositions_may_replace_which() -> None:
         assert table.exclude(old, new, noun) and not table.exclude(old, new, other)
 
 
-def test_every_relation_in_space_has_prepositions_and_excludes_another() -> None:
+def test_every_relation_in_space_has_prepositions_and_excludes_another():
     table = prepositions()
     assert set(table.relations) <= table.entries
     assert {one for one, _ in table.exclusions} == set(table.relations.values())
@@ -137,12 +137,12 @@ def replacements(kind: str, text: str) -> dict[str, set[str]]:
 
 
 @pytest.mark.parametrize(("text", "replaced"), CASES["replaced"].items())
-def test_a_noun_is_replaced_where_another_thing_would_exclude_it(text: str, replaced: str) -> None:
+def test_a_noun_is_replaced_where_another_thing_would_exclude_it(text, replaced):
     assert set(replacements("noun", text)) == set(replaced.split())
 
 
 @pytest.mark.parametrize("text", ["A dog runs.", "Two men play in a field with a ball."])
-def test_numerals_that_the_lexicon_finds_unlikely_are_not_tried(text: str) -> None:
+def test_numerals_that_the_lexicon_finds_unlikely_are_not_tried(text):
     table = batch_of([parse([text])], "numeral").candidates
     assert np.isnan(table.log_odds).all() and set(table.slot.tolist()) == set(range(len(table.slots)))
     for slot in range(len(table.slots)):
@@ -151,11 +151,11 @@ def test_numerals_that_the_lexicon_finds_unlikely_are_not_tried(text: str) -> No
 
 
 @pytest.mark.parametrize(("one", "other", "expected"), CASES["operators"]["attributes_exclude"])
-def test_which_attributes_exclude_one_another(one: str, other: str, expected: bool) -> None:
+def test_which_attributes_exclude_one_another(one, other, expected):
     assert are_incompatible(one, other) == are_incompatible(other, one) == expected
 
 
-def test_the_groups_of_univse_are_kept_together() -> None:
+def test_the_groups_of_univse_are_kept_together():
     groups = """white snowy polar; red pink; blue cloudy; green grassy; brown sandy yellow orange; rocky concrete"""
     for group in map(str.split, groups.split(";")):
         assert not [(a, b) for a in group for b in group if are_incompatible(a, b)]

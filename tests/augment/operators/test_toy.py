@@ -60,7 +60,7 @@ def made(monkeypatch: pytest.MonkeyPatch, images: list[str]) -> tuple[list[dict]
     return negatives, rejections, counts
 
 
-def test_a_new_operator_needs_no_other_file(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_new_operator_needs_no_other_file(monkeypatch):
     negatives, rejections, counts = made(monkeypatch, ["i0", "i1", "i2"])
     assert [(row["text"], row["family"], row["replaced"], row["replacement"]) for row in negatives] == [
         ("A dog on the right of a cat.", "relation", "left", "right"),
@@ -71,7 +71,7 @@ def test_a_new_operator_needs_no_other_file(monkeypatch: pytest.MonkeyPatch) -> 
     assert counts["mirror.rows"] == counts["mirror.captions"] == 2 and counts["noun.rows"] > 0
 
 
-def test_a_new_operator_says_itself_what_may_be_true(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_new_operator_says_itself_what_may_be_true(monkeypatch):
     negatives, rejections, _ = made(monkeypatch, ["i0", "i0", "i0"])
     assert not negatives
     found = {(row["caption_id"], row["reason"], row["detail"], row["sibling_id"]) for row in rejections}
@@ -131,7 +131,7 @@ def with_adverbs(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("with_adverbs")
-def test_a_new_kind_is_counted_and_mentioned_by_its_row_alone() -> None:
+def test_a_new_kind_is_counted_and_mentioned_by_its_row_alone():
     captions = captions_of("A dog runs quickly.", "A dog eats slowly.", "A dog quickly runs.")
     counted = count(captions).to_pylist()
     words = {one["entry"]: one["count"] for one in counted if one["kind"] == "adverb" and not one["place"]}
@@ -143,7 +143,7 @@ def test_a_new_kind_is_counted_and_mentioned_by_its_row_alone() -> None:
 
 
 @pytest.mark.usefixtures("with_adverbs")
-def test_a_new_kind_is_a_row_and_an_operator() -> None:
+def test_a_new_kind_is_a_row_and_an_operator():
     texts = ["A dog runs quickly.", "A dog eats slowly.", "A man looks closely at a dog.", "A dog happily runs."]
     parses = parse_texts(texts, ["i0", "i0", "i1", "i2"], [f"c{number}" for number in range(4)])
     lexicon = Lexicon.from_table(select(count([*from_parses(parses)] * 2), 1, Concreteness.load(), 0.0))

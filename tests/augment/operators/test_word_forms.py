@@ -46,7 +46,7 @@ def texts(lexicon: Lexicon) -> list[str]:
 
 
 @pytest.mark.parametrize("name", ["own", "reference"])
-def test_no_operator_fails(name: str) -> None:
+def test_no_operator_fails(name):
     lexicon, truth = (sample_lexicon(), None) if name == "own" else _load("reference", ("", "", ""), MAX_P_TRUE, None)
     captions = parse(texts(lexicon))
     uniform = tuple(name for name in OPERATORS if name not in PRESETS["all"])

@@ -30,7 +30,7 @@ WORDS = st.lists(st.sampled_from(PIECES), max_size=9)
 
 @settings(max_examples=200, deadline=None)
 @given(WORDS, WORDS)
-def test_edits_make_one_text_of_the_other(old: list[str], new: list[str]) -> None:
+def test_edits_make_one_text_of_the_other(old, new):
     caption, text = " ".join(old), " ".join(new)
     edits = align(caption, text)
     assert apply(caption, edits) == text
@@ -39,11 +39,11 @@ def test_edits_make_one_text_of_the_other(old: list[str], new: list[str]) -> Non
 
 
 @pytest.mark.parametrize(("caption", "text", "edits"), CASES["whole_words"])
-def test_edits_are_of_whole_words(caption: str, text: str, edits: list[list]) -> None:
+def test_edits_are_of_whole_words(caption, text, edits):
     assert [list(edit) for edit in align(caption, text)] == edits
 
 
-def test_edits_and_words_of_own_negatives_are_recovered(sample_run: Path) -> None:
+def test_edits_and_words_of_own_negatives_are_recovered(sample_run):
     every = rows_of(sample_run, "negatives")
     # A denial rewords a phrase or the sentence: the words that it keeps make several edits of one.
     whole = [row for row in every if len(row["edits"]) == 1 and row["operator"] != "negation"]
@@ -67,19 +67,19 @@ def test_edits_and_words_of_own_negatives_are_recovered(sample_run: Path) -> Non
 DOG, LONG = "A dog runs.", "A cat sits on a table. " * 200
 
 
-def test_grammatical_faults() -> None:
+def test_grammatical_faults():
     assert [faults(text) for text in ("A dog.", "An dog.", "The the dog", "a umbrella, the the cat")] == [0, 1, 1, 2]
 
 
 @pytest.mark.parametrize("pair", [(DOG, LONG), (LONG, DOG)])
-def test_what_is_too_long_to_be_parsed_is_not_kept(pair: tuple[str, str]) -> None:
+def test_what_is_too_long_to_be_parsed_is_not_kept(pair):
     caption, negative = parse(pair)
     evidence = gather_evidence([[caption]], truth=NO_TRUTH)
     (((_, verdict, row),),) = judge(evidence, [[negative]], sample_lexicon(), Judging())
     assert (verdict, row.reason, row.plausibility) == (None, "too_long", None)
 
 
-def test_what_raters_would_call_unnatural_is_rejected_only_if_asked() -> None:
+def test_what_raters_would_call_unnatural_is_rejected_only_if_asked():
     caption, *negatives = parse(["A dog sleeps on a couch.", "A cat sleeps on a couch.", "A dog sleeps on a goal."])
     evidence = gather_evidence([[caption]], truth=NO_TRUTH)
     for config, reasons in ((Judging(), [None, None]), (Judging(plausible=True), [None, "unnatural"])):
@@ -88,7 +88,7 @@ def test_what_raters_would_call_unnatural_is_rejected_only_if_asked() -> None:
         assert found[0].row.p_unnatural < PREFERRED_UNNATURAL < found[1].row.p_unnatural
 
 
-def test_labelled_pairs_are_judged_by_what_their_captions_say() -> None:
+def test_labelled_pairs_are_judged_by_what_their_captions_say():
     lines = Path(__file__).with_name("judged_pairs.tsv").read_text().splitlines()
     rows = list(csv.DictReader(lines, delimiter="\t"))
     # "A {dog|cat} sleeps." stands for a caption and its negative.
@@ -106,7 +106,7 @@ def test_labelled_pairs_are_judged_by_what_their_captions_say() -> None:
     assert found["changes", "false", "undecidable"] <= 0.05 * found["changes", "false", "false"]
 
 
-def test_the_criterion_of_each_verdict() -> None:
+def test_the_criterion_of_each_verdict():
     cases = [line.split(" | ") for line in CASES["verdicts"].strip().splitlines() if not line.startswith("#")]
     images = [parse(captions.split(" / ")) for captions, _, _ in cases]
     evidence = gather_evidence(images, truth=NO_TRUTH, only_first=True)
@@ -117,6 +117,6 @@ def test_the_criterion_of_each_verdict() -> None:
     assert {operator for ((operator, _, _),) in verdicts} <= set(FAMILIES_OF)
 
 
-def test_every_recovered_operator_has_a_family() -> None:
+def test_every_recovered_operator_has_a_family():
     assert {f"replace_{kind}" for kind in KINDS} < set(FAMILIES_OF)
     assert set(FAMILIES_OF.values()) <= set(FAMILIES)

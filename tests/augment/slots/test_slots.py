@@ -12,17 +12,17 @@ CASES = cases_of(__file__)["slots"]
 
 
 @pytest.mark.parametrize(("text", "entry", "form", "plural"), CASES["forms"])
-def test_forms_of_noun_slots(text: str, entry: str, form: str, plural: bool) -> None:
+def test_forms_of_noun_slots(text, entry, form, plural):
     slots = {slot.entry: slot for slot in noun_slots(parse([text])[0])}
     assert (slots[entry].form, slots[entry].plural) == (form, plural)
 
 
-def test_a_plural_is_edited_where_its_number_is_clear() -> None:
+def test_a_plural_is_edited_where_its_number_is_clear():
     for text, editable in CASES["plurals"].items():
         assert [slot.entry for slot in noun_slots(parse([text])[0]) if slot.plural] == editable, text
 
 
-def test_slots_know_compounds_quantities_and_prepositions_of_several_words() -> None:
+def test_slots_know_compounds_quantities_and_prepositions_of_several_words():
     caption, other = parse(["A woman is holding two tennis rackets.", "A dog is standing in front of a car."])
     assert [slot.entry for slot in noun_slots(caption)] == ["woman", "tennis racket"]
     assert [(slot.entry, slot.value) for slot in numeral_slots(caption)] == [("a", 1), ("two", 2)]
@@ -50,7 +50,7 @@ VERBS = {
 }
 
 
-def test_words_of_a_name_are_no_slots_unless_all_words_are_written_so() -> None:
+def test_words_of_a_name_are_no_slots_unless_all_words_are_written_so():
     names = parse(["Golden Gate Bridge in fog", "The White House lawn with people", "Red Car Parked on the Street"])
     names += parse(["Young Asian woman smiling", "Large TV on a wall"])
     attributes = [" ".join(slot.entry for slot in attribute_slots(caption)) for caption in names]
@@ -58,7 +58,7 @@ def test_words_of_a_name_are_no_slots_unless_all_words_are_written_so() -> None:
     assert [slot.entry for slot in noun_slots(names[1])] == ["people"] and noun_slots(names[2])[0].entry == "car"
 
 
-def test_slots_know_the_owner_of_an_attribute_and_the_pattern_of_a_verb() -> None:
+def test_slots_know_the_owner_of_an_attribute_and_the_pattern_of_a_verb():
     for text, expected in ATTRIBUTES.items():
         caption = parse([text])[0]
         assert [(s.entry, caption.tokens[s.noun].lemma, s.form) for s in attribute_slots(caption)] == expected, text
@@ -67,10 +67,10 @@ def test_slots_know_the_owner_of_an_attribute_and_the_pattern_of_a_verb() -> Non
 
 
 @pytest.mark.parametrize(("one", "other", "pattern", "expected"), CASES["verbs_exclude"])
-def test_which_verbs_exclude_one_another(one: str, other: str, pattern: str, expected: bool) -> None:
+def test_which_verbs_exclude_one_another(one, other, pattern, expected):
     assert are_incompatible(one, other, pattern) == are_incompatible(other, one, pattern) == expected
 
 
-def test_verbs_are_inflected_as_the_corpus_writes_them() -> None:
+def test_verbs_are_inflected_as_the_corpus_writes_them():
     found = [inflected("sit", tag, {"sit": "sitting"} if tag == "VBG" else {}) for tag in ("VBG", "VBZ", "VBP", "VBD")]
     assert found == ["sitting", "sits", "sit", None] and inflected("catch", "VBZ", {}) == "catches"

@@ -30,8 +30,11 @@ from negcap.pipelines.stages import ingest as stage
 from negcap.pipelines.stages.ingest import IngestConfig, Ingested, ingest
 from negcap.schemas.captions import CAPTIONS, RECORD_REASONS, REJECTED_RECORDS
 from negcap.schemas.fields import check
+from tests.cases import cases_of
 from tests.conftest import ROOT
 from tests.tables import rows_of
+
+CASES = cases_of(__file__)["ingest"]
 
 ROWS = [(f"photos/{image}.jpg", f"Kite {number} over hill {image}.") for image in "abcde" for number in range(3)]
 
