@@ -239,8 +239,10 @@ def test_the_package_tells_what_it_has():
         negcap.graph(5)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(("noun", "other"), [("giraffe", "zebra"), ("zebra", "giraffe")])
-def test_a_noun_is_replaced_by_another_of_its_kind_also_where_a_caption_says_animal(noun, other):
-    texts = [f"A {noun} stands near a tree.", "An animal in the grass of a zoo."]
-    made = negcap.negatives(pd.DataFrame({"image": "x", "caption": texts}), operators="noun")
-    assert any(f" {other}" in text for text in made[made.caption == texts[0]].text)
+def test_a_noun_is_replaced_by_another_of_its_kind_also_where_a_caption_says_animal():
+    texts = ["A giraffe stands near a tree.", "A zebra stands near a tree."]
+    animal = "An animal in the grass of a zoo."
+    captions = pd.DataFrame({"image": ["x", "x", "y", "y"], "caption": [texts[0], animal, texts[1], animal]})
+    made = negcap.negatives(captions, operators="noun")
+    for text, other in zip(texts, ("zebra", "giraffe"), strict=True):
+        assert any(f" {other}" in negative for negative in made[made.caption == text].text)

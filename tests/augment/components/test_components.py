@@ -34,6 +34,7 @@ from negcap.pipelines.stages.components import ComponentsConfig, add_counts, cho
 from negcap.schemas.captions import COMPONENT_EXCLUSIONS, COMPONENT_VOCABULARY, COMPONENTS
 from negcap.schemas.fields import check
 from tests.augment.fixtures import sample_parses
+from tests.cases import cases_of
 
 CONFIG = ComponentsConfig(min_count=3)
 
@@ -154,24 +155,12 @@ def test_rivals_exclude_one_another(tables):
     assert not [entry for entry in rows if entry["kind"] not in ("attribute", "relation") and entry["rivals"]]
 
 
-PAIRS = {  # function: pairs of words of which it is true, and others
-    are_incompatible: ("two/three, wet/dry", "one/two, two/two, two/several, red/pink, two/red"),
-    relations_are_incompatible: (
-        "on/under, sit on/stand on, sit on/sit under, eat/drive, in front of/behind",
-        "on/atop, sit on/on, wear/on, hold/carry, look at/look under, of/for",
-    ),
-    relation_may_be_same: (
-        "on/on, on/atop, on/sit on, sit on/sit atop, hold/carry",
-        "sit on/stand on, on/under, wear/on",
-    ),
-}
-
-
-@pytest.mark.parametrize("function", PAIRS, ids=lambda function: f"{function.__module__}.{function.__name__}")
+@pytest.mark.parametrize("function", [are_incompatible, relations_are_incompatible, relation_may_be_same])
 def test_which_words_exclude_one_another_or_may_mean_the_same(function):
-    for expected, pairs in zip((True, False), PAIRS[function], strict=True):
-        for one, other in (pair.split("/") for pair in pairs.split(", ")):
-            assert function(one, other) == function(other, one) == expected, (one, other)
+    cases = cases_of(__file__)[function.__name__]
+    for pair in (*cases["true"], *cases["false"]):
+        one, other = pair.split("/")
+        assert function(one, other) == function(other, one) == (pair in cases["true"]), pair
 
 
 def test_a_relation_is_a_verb_and_a_preposition():
