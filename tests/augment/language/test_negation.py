@@ -112,6 +112,7 @@ def test_an_exact_number_is_no_bound(text):
     assert numbers and not [number for number in numbers if bound_of(caption, number) or is_open(caption, number)]
 
 
-@pytest.mark.parametrize("text", CASES["denies_nothing"])
-def test_what_only_looks_like_a_negation_denies_nothing(text):
-    assert not negated_tokens(parse([text])[0])
+@pytest.mark.parametrize(("text", "denied"), CASES["denied"])
+def test_what_is_denied(text, denied):
+    (caption,) = parse([text])
+    assert " ".join(caption.tokens[place].text for place in sorted(negated_tokens(caption))) == denied

@@ -169,17 +169,6 @@ def test_a_missing_extra_is_named(sample_run, tmp_path):
         assert expected in said and said.count("\n") == 1
 
 
-def test_another_config_is_refused_and_named(sample_run, sample_copy, capsys):
-    before = manifest_path(sample_copy / "negatives").read_bytes()
-    only = ("build", "--output", sample_copy, "--only", "negatives", *HERE)
-    assert negcap_exits(*only, "--seed", 5, "--preset", "all") == 2
-    assert "seed was 0, is now 5 (--overwrite replaces it;" in capsys.readouterr().err
-    assert manifest_path(sample_copy / "negatives").read_bytes() == before
-    assert negcap_exits(*only, "--operator", "numeral,shuffle", "--overwrite") == 0
-    kept = [row for row in rows_of(sample_run, "negatives") if row["operator"] in ("numeral", "shuffle")]
-    assert rows_of(sample_copy, "negatives") == kept  # operators do not disturb each other
-
-
 def test_build_goes_on_from_captions_that_are_there(sample_run, tmp_path, capsys):
     shutil.copytree(sample_run / "captions", tmp_path / "run" / "captions")
     options = ["--operator", "numeral", "--set", "lexicon=own", *HERE]
