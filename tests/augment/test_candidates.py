@@ -90,15 +90,6 @@ def test_what_may_name_the_same_thing_is_in_the_table_but_refused():
     assert not table.weight[same].any() and (table.weight[~same] > 0).all()
 
 
-def test_what_captions_mention_is_refused_as_likely_true():
-    texts = "A dog is lying on a couch.", "A cat is next to a dog."
-    alone, both = (batch_of([captions_of(*some)], "noun", only_first=True).candidates for some in (texts[:1], texts))
-    likely = REASONS.index(LIKELY_TRUE)
-    assert "cat" not in names_of(alone, alone.reason == likely)
-    assert "cat" in names_of(both, both.reason == likely)
-    assert "cat" not in names_of(both, both.reason == FREE)
-
-
 def test_a_candidate_keeps_its_first_reason():
     table = batch_of([captions_of("A dog is lying on a couch.")], "noun").candidates
     before, free = table.reason.copy(), table.reason == FREE

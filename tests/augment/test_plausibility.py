@@ -87,16 +87,6 @@ def test_log_odds_are_the_difference_of_the_log_likelihoods(text, exchanges):
     assert after != " ".join(caption(text).lowered) or change.log_odds == change.loss == 0.0
 
 
-def test_what_is_compared_does_not_depend_on_the_other_negatives():
-    texts = ["A boy throws a ball to a dog.", "A cat on a couch.", "A long train on a bridge over a wide river."]
-    captions = parse(texts)
-    words = (("ball", "hat"), ("cat", "dog"), ("river", "street"))
-    rows = [replaced(text, pair) for text, pair in zip(texts, words, strict=True)]
-    alone = list(map(compared, texts, rows))
-    assert compare(captions, encode(captions), rows) == alone
-    assert compare([], [], []) == []
-
-
 def scores_at(encoding: CaptionEncoding, token: int, units: np.ndarray) -> np.ndarray:
     """log p of units in place of a token."""
     return encoding.model.scores(np.tile(encoding.vector(token, token + 1), (len(units), 1)), units)
@@ -126,16 +116,6 @@ def test_numbers_of_one_caption_differ_by_their_own_probabilities_alone():
 @pytest.mark.parametrize(("old", "new", "lowest"), CASES["lowest"])
 def test_the_number_that_is_read_is_the_lowest_other_one_written_alike(old, new, lowest):
     assert lowest_number(old, new) == lowest
-
-
-def test_an_edited_text_is_read_as_if_it_were_read_alone():
-    model = cloze_model()
-    words, edited = "a dog runs past two cats .".split(), "a large dog runs past three cats .".split()
-    (alone,), (shared,) = model.read([edited]), model.read_edited(model.read([words]), [edited])
-    assert shared.scores == alone.scores
-    assert np.array_equal(shared.vectors, alone.vectors)
-    with pytest.raises(ValueError, match="made by `read`"):
-        model.read_edited([shared], [words])
 
 
 @pytest.mark.parametrize(
