@@ -134,3 +134,13 @@ def test_files_that_are_no_such_set(file, text, said, tmp_path, capsys):
     (line,) = capsys.readouterr().err.splitlines()
     assert said in line and str(tmp_path / file) in line
     assert not list(tmp_path.glob("run/captions/*"))
+
+
+def test_of_several_files_one_that_is_no_such_set_is_a_rejected_record(tmp_path):
+    folder = tmp_path / "set"
+    folder.mkdir()
+    (folder / "a.csv").write_text("foo,bar\n1,2\n")
+    (folder / "b.json").write_text(json.dumps([PAIR]))
+    run = imported(folder, tmp_path)
+    assert [row["text"] for row in rows_of(run, "judged")] == [NEG]
+    assert [(row["source"], row["reason"]) for row in rows_of(run, "rejected_records")] == [("a.csv", "not_a_record")]
