@@ -11,7 +11,7 @@ from tests.conftest import ROOT
 
 
 @pytest.mark.slow
-def test_no_fault_costs_a_run_and_no_damage_is_accepted() -> None:
+def test_no_fault_costs_a_run_and_no_damage_is_accepted():
     kinds = ("signal", "damage", "two builds", "input", "stream")
     options = [word for kind in kinds for word in ("--kind", kind)]
     command = [sys.executable, "-m", "tests.benchmarks.faults", "--share", "0.01", *options]
@@ -21,7 +21,7 @@ def test_no_fault_costs_a_run_and_no_damage_is_accepted() -> None:
     assert last[0] == "all" and last[2] == last[1] and last[3:] == ["0", "0"] and int(last[1]) >= len(kinds)
 
 
-def test_what_is_lost_or_accepted_is_counted_and_named() -> None:
+def test_what_is_lost_or_accepted_is_counted_and_named():
     tallies = {
         "signal": Tally(5, 1, 0, ["signal: SIGKILL in parse: other bytes"]),
         "damage": Tally(3, 0, 2, ["x", "y"]),

@@ -1,7 +1,5 @@
 """The sample's negatives, word for word: a change of any operator shows as a diff of tests/golden."""
 
-from pathlib import Path
-
 import pytest
 
 from negcap.augment.generate import OPERATOR_ERROR, TOO_LONG
@@ -17,7 +15,7 @@ def shown(chosen: list[dict]) -> str:
 
 # No swap of noun phrases in the sample is plausible.
 @pytest.mark.parametrize("operator", sorted(set(PRESETS["all"]) - {"shuffle"}))
-def test_the_first_negative_of_every_caption(operator: str, sample_run: Path, golden) -> None:  # type: ignore[no-untyped-def]
+def test_the_first_negative_of_every_caption(operator, sample_run, golden):  # type: ignore[no-untyped-def]
     table = table_of([operator])
     key = table.removesuffix("s") + "_id"
     mine = [row for row in rows_of(sample_run, table) if row[key].endswith(f"#{operator}:0")]
@@ -25,7 +23,7 @@ def test_the_first_negative_of_every_caption(operator: str, sample_run: Path, go
     golden(f"{table}.{operator}.txt", shown(mine))
 
 
-def test_the_first_refusals_for_every_reason(sample_run: Path, golden) -> None:  # type: ignore[no-untyped-def]
+def test_the_first_refusals_for_every_reason(sample_run, golden):  # type: ignore[no-untyped-def]
     chosen: dict[tuple[str, str], list[dict]] = {}
     for row in rows_of(sample_run, "rejections"):
         same = chosen.setdefault((row["operator"], row["reason"]), [])

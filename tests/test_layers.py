@@ -18,12 +18,12 @@ def top(module: str) -> str:
     return module.split(".")[0]
 
 
-def test_there_are_sources_and_their_folders_are_packages() -> None:
+def test_there_are_sources_and_their_folders_are_packages():
     assert {path.relative_to(ROOT).parts[0] for path in SOURCES} == set(LAYERS)
     assert not [name_of(path) for path in SOURCES if not (path.parent / "__init__.py").exists()]
 
 
-def test_a_layer_imports_only_layers_below() -> None:
+def test_a_layer_imports_only_layers_below():
     def above(path: Path) -> list[str]:
         layer = LAYERS.index(path.relative_to(ROOT).parts[0])
         return [module for module in imports(path) if top(place(module)) in {*LAYERS[layer + 1 :], "tests"}]
@@ -31,7 +31,7 @@ def test_a_layer_imports_only_layers_below() -> None:
     check(above)
 
 
-def test_augment_is_pure() -> None:
+def test_augment_is_pure():
     impure = {"dask", "distributed", "click", "rich", "pandas", "fsspec", "subprocess", "socket", "requests"}
     parsers = tuple(f"augment/language/{name}.py" for name in ("parse", "exact"))
 
@@ -42,12 +42,12 @@ def test_augment_is_pure() -> None:
     check(banned, below("augment/"))
 
 
-def test_schemas_need_only_pyarrow() -> None:
+def test_schemas_need_only_pyarrow():
     allowed = {"pyarrow", "negcap", *sys.stdlib_module_names}
     check(lambda path: {top(module) for module in imports(path)} - allowed, below("schemas/"))
 
 
-def test_only_the_command_line_knows_click() -> None:
+def test_only_the_command_line_knows_click():
     errors = {"ClickException", "UsageError", "BadParameter"}
 
     def known(path: Path) -> set[str]:
@@ -59,7 +59,7 @@ def test_only_the_command_line_knows_click() -> None:
     check(lambda path: [call.lineno for call in calls(path) if ast.unparse(call.func) == "sys.exit"], below("augment/"))
 
 
-def test_nothing_loads_pickles() -> None:
+def test_nothing_loads_pickles():
     loaders = {"pickle", "cloudpickle", "dill", "joblib"}
     check(lambda path: [module for module in imports(path) if top(module) in loaders])
 
@@ -110,12 +110,12 @@ def rooms(name_of_room: Callable[[str], str], modules: Iterable[str]) -> dict[st
     return arrows
 
 
-def test_there_is_no_circle_of_imports_and_the_rooms_stand_on_at_most_eight_floors() -> None:
+def test_there_is_no_circle_of_imports_and_the_rooms_stand_on_at_most_eight_floors():
     floors({module: imported(path) for module, path in MODULES.items()})
     assert len(floors(rooms(room, MODULES))) <= 8
 
 
-def test_imports_of_the_package_are_relative() -> None:
+def test_imports_of_the_package_are_relative():
     """So that every tool finds what they name by the path alone, whatever the folder of a checkout is called."""
 
     def absolute(path: Path) -> list[str]:
@@ -128,7 +128,7 @@ def test_imports_of_the_package_are_relative() -> None:
 ORDER = ("", "evaluation", "clip", "univse", "mhad", "trainer", "order", "probe", "captioner", "papers")
 
 
-def test_a_folder_of_models_imports_only_from_those_before_it() -> None:
+def test_a_folder_of_models_imports_only_from_those_before_it():
     def folder(module: str) -> str:
         """`pipelines.models.univse.model` -> `univse`; "" for a module of the shared folder itself."""
         name = module.removeprefix("pipelines.models").strip(".").partition(".")[0]

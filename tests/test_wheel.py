@@ -65,7 +65,7 @@ def hostile(tmp_path: Path) -> Path:
 
 
 @pytest.mark.slow
-def test_the_main_job_runs_from_the_wheel_alone(environment: Path, hostile: Path) -> None:
+def test_the_main_job_runs_from_the_wheel_alone(environment, hostile):
     command = environment.parent / "negcap"
     site = next(environment.parent.parent.glob("lib/python3*/site-packages"))
     assert {path.name for path in site.glob("*") if path.is_dir()} >= {"negcap"}
@@ -78,14 +78,14 @@ def test_the_main_job_runs_from_the_wheel_alone(environment: Path, hostile: Path
 
 
 @pytest.mark.slow
-def test_the_wheel_says_what_only_a_checkout_has(environment: Path, hostile: Path) -> None:
+def test_the_wheel_says_what_only_a_checkout_has(environment, hostile):
     run(environment, *"-m negcap.pipelines.resources cloze --help".split(), cwd=hostile)  # for users' own captions
     for module, word in (("negcap.pipelines.resources", "wordnet"), ("negcap.pipelines.models.papers", "")):
         done = call(environment, "-m", module, word, cwd=hostile)
         assert done.returncode and "from a checkout of the repository" in done.stderr.splitlines()[-1]
 
 
-def test_importing_the_package_is_cheap() -> None:
+def test_importing_the_package_is_cheap():
     heavy = ("pandas", "numpy", "pyarrow", "spacy", "torch", "dask", "click")
     code = f"import sys, negcap; negcap.__version__; print([name for name in {heavy} if name in sys.modules])"
     assert run(sys.executable, "-c", code, cwd=ROOT) == "[]\n"

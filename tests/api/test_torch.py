@@ -39,7 +39,7 @@ def negatives_of_captions() -> dict[str, set[str]]:
     return false
 
 
-def test_all_captions_come_with_their_own_negatives(run: Path) -> None:
+def test_all_captions_come_with_their_own_negatives(run):
     false = negatives_of_captions()
     numbers = set()
     for batch in batches(run, negatives=4, drop_last=False):
@@ -58,13 +58,13 @@ def test_all_captions_come_with_their_own_negatives(run: Path) -> None:
     assert (made.captions, made.with_negatives) == (45, 40)
 
 
-def test_a_run_without_splits_is_taken_whole(tmp_path: Path) -> None:
+def test_a_run_without_splits_is_taken_whole(tmp_path):
     rows = [[{**row, "split": ""} for row in table] for table in (CAPTIONS, ROWS)]
     with pytest.warns(UserWarning, match="has no splits: all its captions are taken"):
         assert Negatives(write_run(tmp_path / "run", *rows)).captions == len(CAPTIONS)
 
 
-def test_workers_and_ranks_change_no_batch(run: Path) -> None:
+def test_workers_and_ranks_change_no_batch(run):
     whole = batches(run)
     assert batches(run, workers=2) == whole and len(whole) == 45 // 4
     for ranks in (2, 3):
@@ -78,7 +78,7 @@ def test_workers_and_ranks_change_no_batch(run: Path) -> None:
     assert [batch["negatives"] for batch in collated] == [batch["negatives"] for batch in whole]
 
 
-def test_epochs_differ_and_repeat(run: Path) -> None:
+def test_epochs_differ_and_repeat(run):
     made = Negatives(run, negatives=2, batch_size=45)
     loader = DataLoader(made, batch_size=None, num_workers=1, persistent_workers=True)
     epochs = []
@@ -94,7 +94,7 @@ def test_epochs_differ_and_repeat(run: Path) -> None:
     assert in_order == TRAINED
 
 
-def test_operators_splits_images_and_tokens(run: Path, images: Path) -> None:
+def test_operators_splits_images_and_tokens(run, images):
     numeral = batches(run, operators="numeral", split="test", drop_last=False, images=images)
     assert sum(any(mask) for batch in numeral for mask in batch["mask"]) == 4 * TESTS  # of five captions an image
     assert {"dozen" in text for batch in numeral for some in batch["negatives"] for text in some if text} == {True}
@@ -121,12 +121,12 @@ def test_operators_splits_images_and_tokens(run: Path, images: Path) -> None:
         ({"transform": len}, "a transform needs the image files: images=FOLDER"),
     ],
 )
-def test_what_cannot_be_is_named(given: dict[str, Any], message: str, run: Path) -> None:
+def test_what_cannot_be_is_named(given, message, run):
     with pytest.raises((ValueError, FileNotFoundError), match=message):
         Negatives(run, **given)
 
 
-def test_what_several_operators_made_is_one_negative(tmp_path: Path) -> None:
+def test_what_several_operators_made_is_one_negative(tmp_path):
     captions, negatives = rows(2, 2)
     false = {row["text"] for row in negatives if row["caption_id"] == captions[0]["caption_id"]}
     twice = [{**row, "operator": "object", "negative_id": row["negative_id"] + "b"} for row in negatives]
@@ -137,7 +137,7 @@ def test_what_several_operators_made_is_one_negative(tmp_path: Path) -> None:
     assert sorted(filter(None, batch["negatives"][0])) == sorted(false)
 
 
-def test_negatives_join_samples_by_key_and_caption(run: Path) -> None:
+def test_negatives_join_samples_by_key_and_caption(run):
     false, join = negatives_of_captions(), NegativesByKey(run, negatives=5)
     for row in CAPTIONS:
         made = false[row["text"]]
@@ -158,7 +158,7 @@ def test_negatives_join_samples_by_key_and_caption(run: Path) -> None:
         [wrong({"__key__": f"{n}", "txt": "A dog."}) for n in range(1000)]
 
 
-def test_the_loss_is_negclips() -> None:
+def test_the_loss_is_negclips():
     images, texts = (torch.nn.functional.normalize(torch.randn(n, 5), dim=1) for n in (3, 3 * (1 + 2)))
     there = torch.tensor([[True, True], [False, False], [True, False]])
     loss = 0.0

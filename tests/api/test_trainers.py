@@ -181,7 +181,7 @@ def process(rank: int, name: str, run: Path, folder: Path) -> None:
         pytest.param("transformers", marks=pytest.mark.consumer("accelerate")),
     ],
 )
-def test_two_processes_train_on_tars_as_one_would(name: str, tmp_path: Path) -> None:
+def test_two_processes_train_on_tars_as_one_would(name, tmp_path):
     import webdataset as wds
 
     captions, negatives = rows(14, 5)
@@ -215,7 +215,7 @@ def test_two_processes_train_on_tars_as_one_would(name: str, tmp_path: Path) -> 
     pytest.param("open_clips", marks=pytest.mark.consumer("open_clip_train.train")),
     pytest.param("transformers", marks=pytest.mark.consumer("accelerate")),
 ])  # fmt: skip
-def test_batches_are_chosen_anew_in_each_epoch(name: str, tmp_path: Path) -> None:
+def test_batches_are_chosen_anew_in_each_epoch(name, tmp_path):
     trainer = trainer_of(name, tmp_path / "trainer")
     images = write_images(tmp_path / "images", [f"p{i:03d}.jpg" for i in range(14)])
     run = write_run(tmp_path / "run", *rows(14, 5))
@@ -243,6 +243,6 @@ def test_batches_are_chosen_anew_in_each_epoch(name: str, tmp_path: Path) -> Non
         ([{"image": ["a.jpg"], "caption": ["A dog."]}], "must have tensors image, caption, negatives and mask"),
     ],
 )
-def test_batches_that_cannot_be_trained_on_are_named(batches: Any, message: str) -> None:
+def test_batches_that_cannot_be_trained_on_are_named(batches, message):
     with pytest.raises(ValueError, match=message):
         list(_Epochs(batches, None))

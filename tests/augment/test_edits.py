@@ -2,19 +2,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from negcap.augment.caption import Casing
 from negcap.augment.edits import Edit, apply_edits, cased, cased_like
 from negcap.augment.language.parse import parse
+from tests.cases import cases_of
+
+CASES = cases_of(__file__)["edits"]
 
 
-def test_apply() -> None:
+def test_apply():
     assert apply_edits("A dog.", [Edit(2, 5, "cat")]) == "A cat."
     assert apply_edits("A dog.", []) == "A dog."
     assert apply_edits("A dog and a cat.", [Edit(0, 5, "A cat"), Edit(10, 15, "a dog")]) == "A cat and a dog."
 
 
 @pytest.mark.parametrize("edits", [[Edit(2, 5, "x"), Edit(4, 6, "y")], [Edit(5, 2, "x")], [Edit(2, 99, "x")]])
-def test_apply_refuses_overlaps_and_bounds(edits: list[Edit]) -> None:
+def test_apply_refuses_overlaps_and_bounds(edits):
     with pytest.raises(ValueError, match="edits must"):
         apply_edits("A dog.", edits)
 
@@ -22,7 +24,7 @@ def test_apply_refuses_overlaps_and_bounds(edits: list[Edit]) -> None:
 @given(
     st.text(max_size=40), st.lists(st.tuples(st.integers(0, 40), st.integers(0, 40), st.text(max_size=5)), max_size=4)
 )
-def test_apply_keeps_what_is_not_edited(text: str, spans: list[tuple[int, int, str]]) -> None:
+def test_apply_keeps_what_is_not_edited(text, spans):
     edits, position, kept = [], 0, []
     for a, b, new in sorted((min(a, b), max(a, b), new) for a, b, new in spans):
         if a >= position and b <= len(text):
@@ -35,34 +37,17 @@ def test_apply_keeps_what_is_not_edited(text: str, spans: list[tuple[int, int, s
     assert changed.startswith(kept[0]) and changed.endswith(kept[-1])
 
 
-@pytest.mark.parametrize(
-    ("new", "old", "casing", "first", "expected"),
-    [
-        ("two", "A", "sentence", True, "Two"), ("two", "a", "sentence", True, "two"), ("two", "A", "upper", 0, "TWO"),
-        ("cats", "DOGS", "upper", False, "CATS"), ("cats", "dogs", "upper", False, "cats"),
-        ("clock", "TV", "sentence", False, "clock"), ("clock", "TV", "sentence", True, "Clock"),
-        ("fire hydrant", "Frisbee", "sentence", False, "fire hydrant"), ("on", "in", "title", False, "on"),
-        ("fire hydrant", "Frisbee", "title", False, "Fire Hydrant"), ("cat", "Dog", "sentence", True, "Cat"),
-        ("cat", "dog", "sentence", False, "cat"),
-    ],
-)  # fmt: skip
-def test_cased(new: str, old: str, casing: Casing, first: bool, expected: str) -> None:
+@pytest.mark.parametrize(("new", "old", "casing", "first", "expected"), CASES["cased"])
+def test_cased(new, old, casing, first, expected):
     assert cased(new, old, casing, first=first) == expected
 
 
-@pytest.mark.parametrize(
-    ("new", "old", "casing", "expected"),
-    [
-        ("tvs", "TV", "sentence", "TVs"), ("dogs", "DOG", "upper", "DOGS"), ("men", "Man", "title", "Men"),
-        ("frisbees", "Frisbee", "sentence", "Frisbees"), ("are", "IS", "upper", "ARE"),
-        ("dogs", "dog", "upper", "dogs"),
-    ],
-)  # fmt: skip
-def test_inflected(new: str, old: str, casing: Casing, expected: str) -> None:
+@pytest.mark.parametrize(("new", "old", "casing", "expected"), CASES["inflected"])
+def test_inflected(new, old, casing, expected):
     assert cased_like(new, old, casing) == expected
 
 
-def test_the_casing_of_a_caption() -> None:
+def test_the_casing_of_a_caption():
     texts = {
         "sentence": ["A dog on a couch.", "A man throws a Frisbee to a TV.", "Dog", "two dogs in New York City"],
         "upper": ["A DOG ON A COUCH"],

@@ -14,7 +14,7 @@ BITS = {exp: "348c48746806274d", log: "a4bb99a4c5d7f727"}
 
 
 @pytest.mark.parametrize("function", [exp, log])
-def test_is_as_exact_as_numpys_and_has_the_same_bits_on_every_processor(function) -> None:  # type: ignore[no-untyped-def]
+def test_is_as_exact_as_numpys_and_has_the_same_bits_on_every_processor(function):  # type: ignore[no-untyped-def]
     made = function(POINTS[function])
     np.testing.assert_allclose(made, getattr(np, function.__name__)(POINTS[function]), rtol=1e-15)
     given, expected = EDGES[function]

@@ -24,6 +24,9 @@ from negcap.augment.plausibility import (
 )
 from negcap.augment.rows import Row
 from tests.augment.fixtures import sample_lexicon, sample_parses
+from tests.cases import cases_of
+
+CASES = cases_of(__file__)["plausibility"]
 
 
 def compared(text: str, row: Row) -> Comparison:
@@ -65,28 +68,17 @@ def replaced(text: str, *exchanges: tuple[str, str], change: str = "noun") -> Ro
         ("A dog on a couch.", [Edit(2, 5, "T-shirt"), Edit(5, 5, "!")], "a t - shirt ! on a couch .", [1, 4]),
     ],
 )
-def test_the_words_of_a_caption_after_edits(text: str, edits: list[Edit], words: str, starts: list[int]) -> None:
+def test_the_words_of_a_caption_after_edits(text, edits, words, starts):
     assert words_after(caption(text), edits)[:2] == (words.split(), starts)
 
 
-def test_text_that_only_moves_is_split_into_the_words_of_the_parser() -> None:
+def test_text_that_only_moves_is_split_into_the_words_of_the_parser():
     for one in from_parses(sample_parses()):
         assert words_after(one, [Edit(0, len(one.text), one.text)])[0] == list(one.lowered)
 
 
-@pytest.mark.parametrize(
-    ("text", "exchanges"),
-    [
-        ("A dog is lying on a couch.", [("dog", "cat")]),
-        ("A dog is lying on a couch.", [("dog", "dog")]),
-        ("A boy throws a ball to a dog.", [("boy", "dog"), ("dog", "boy")]),
-        ("A boy is holding a kite.", [("boy", "boy and a girl"), ("is", "are")]),
-        ("A woman in a red shirt holds a blue cup.", [("red", "blue"), ("blue", "red")]),
-        ("A dog runs", [("runs", "runs in the snow")]),
-        ("A dog and a zebrafinch.", [("zebrafinch", "cat")]),
-    ],
-)
-def test_log_odds_are_the_difference_of_the_log_likelihoods(text: str, exchanges: list[tuple[str, str]]) -> None:
+@pytest.mark.parametrize(("text", "exchanges"), CASES["exchanges"])
+def test_log_odds_are_the_difference_of_the_log_likelihoods(text, exchanges):
     row = replaced(text, *exchanges)
     (change,) = read_and_compare([caption(text)], encode_captions([caption(text)]), [row])
     after = " ".join(words_after(caption(text), row.edits)[0])
@@ -95,22 +87,12 @@ def test_log_odds_are_the_difference_of_the_log_likelihoods(text: str, exchanges
     assert after != " ".join(caption(text).lowered) or change.log_odds == change.loss == 0.0
 
 
-def test_what_is_compared_does_not_depend_on_the_other_negatives() -> None:
-    texts = ["A boy throws a ball to a dog.", "A cat on a couch.", "A long train on a bridge over a wide river."]
-    captions = parse(texts)
-    words = (("ball", "hat"), ("cat", "dog"), ("river", "street"))
-    rows = [replaced(text, pair) for text, pair in zip(texts, words, strict=True)]
-    alone = list(map(compared, texts, rows))
-    assert compare(captions, encode_captions(captions), rows) == alone
-    assert compare([], [], []) == []
-
-
 def scores_at(encoding: CaptionEncoding, token: int, units: np.ndarray) -> np.ndarray:
     """log p of units in place of a token."""
     return encoding.model.scores(np.tile(encoding.vector(token, token + 1), (len(units), 1)), units)
 
 
-def test_numbers_of_one_caption_differ_by_their_own_probabilities_alone() -> None:
+def test_numbers_of_one_caption_differ_by_their_own_probabilities_alone():
     text = "A dog runs past two cats."
     several = [
         replaced(text, ("A", number), ("dog", "dogs"), ("runs", "run"), change="numeral")
@@ -131,26 +113,9 @@ def test_numbers_of_one_caption_differ_by_their_own_probabilities_alone() -> Non
     assert found == [compared(text, horse), compared(text, bear), found[0]]
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "lowest"),
-    [
-        ("a", "five", "two"), ("two", "five", "three"), ("three", "five", "two"), ("two", "a", "a"),
-        ("two", "one", "a"),
-        ("3", "1", "1"), ("3", "7", "2"), ("2", "7", "3"), ("a", "two", "two"),
-    ],
-)  # fmt: skip
-def test_the_number_that_is_read_is_the_lowest_other_one_written_alike(old: str, new: str, lowest: str) -> None:
+@pytest.mark.parametrize(("old", "new", "lowest"), CASES["lowest"])
+def test_the_number_that_is_read_is_the_lowest_other_one_written_alike(old, new, lowest):
     assert lowest_number(old, new) == lowest
-
-
-def test_an_edited_text_is_read_as_if_it_were_read_alone() -> None:
-    model = cloze_model()
-    words, edited = "a dog runs past two cats .".split(), "a large dog runs past three cats .".split()
-    (alone,), (shared,) = model.read([edited]), model.read_edited(model.read([words]), [edited])
-    assert shared.scores == alone.scores
-    assert np.array_equal(shared.vectors, alone.vectors)
-    with pytest.raises(ValueError, match="made by `read`"):
-        model.read_edited([shared], [words])
 
 
 @pytest.mark.parametrize(
@@ -164,9 +129,7 @@ def test_an_edited_text_is_read_as_if_it_were_read_alone() -> None:
         ),
     ],
 )
-def test_loss_is_what_the_words_lose_that_stay(
-    text: str, exchanges: list[tuple[str, str]], stay: list[tuple[int, int]]
-) -> None:
+def test_loss_is_what_the_words_lose_that_stay(text, exchanges, stay):
     row = replaced(text, *exchanges)
     old = words_encoded(caption(text).lowered).scores
     new = words_encoded(words_after(caption(text), row.edits)[0]).scores
@@ -174,7 +137,7 @@ def test_loss_is_what_the_words_lose_that_stay(
     assert compared(text, row).loss == pytest.approx(lost, abs=1e-5) and lost > 0.1
 
 
-def test_an_entry_that_the_model_does_not_know_has_its_share_of_the_counts() -> None:
+def test_an_entry_that_the_model_does_not_know_has_its_share_of_the_counts():
     lexicon = sample_lexicon()
     one = caption("A dog on a couch.")
     nouns, units = lexicon.nouns, entry_units(lexicon, "noun", "nn").copy()
@@ -187,7 +150,7 @@ def test_an_entry_that_the_model_does_not_know_has_its_share_of_the_counts() -> 
     assert np.array_equal(np.delete(found, dog), np.delete(known, dog))
 
 
-def test_the_probability_of_a_word_is_that_of_its_unit_in_its_place() -> None:
+def test_the_probability_of_a_word_is_that_of_its_unit_in_its_place():
     encoding = words_encoded(caption("A dog is lying in front of a zebrafinch.").lowered)
     for token in (0, 1, 2, 3, 4, 5, 6, 7):
         own = np.array([encoding.units[encoding.place_of[token]]])
@@ -198,7 +161,7 @@ def test_the_probability_of_a_word_is_that_of_its_unit_in_its_place() -> None:
     assert encoding.log_probability(9) == 0.0
 
 
-def test_the_probabilities_of_all_units_add_up_to_about_one() -> None:
+def test_the_probabilities_of_all_units_add_up_to_about_one():
     captions = from_parses(sample_parses())[:40]
     every = np.arange(2, len(cloze_model().units.names))
     totals = [
@@ -209,16 +172,6 @@ def test_the_probabilities_of_all_units_add_up_to_about_one() -> None:
     assert abs(np.mean(totals)) < 0.4
 
 
-@pytest.mark.parametrize(
-    ("text", "likely", "unlikely"),
-    [
-        ("A dog on a couch.", ("on", "next to"), ("on", "through")),
-        ("A man is riding a horse.", ("man", "woman"), ("man", "table")),
-        ("A man is riding a horse.", ("horse", "bike"), ("horse", "cloud")),
-        ("A dog is running on the beach.", ("running", "walking"), ("running", "reading")),
-        ("A red car is parked on the street.", ("red", "blue"), ("red", "furry")),
-        ("A man sits on a bench.", ("A man sits", "Two men sit"), ("A man sits", "Ninety men sit")),
-    ],
-)
-def test_some_are_clearly_more_plausible(text: str, likely: tuple[str, str], unlikely: tuple[str, str]) -> None:
+@pytest.mark.parametrize(("text", "likely", "unlikely"), CASES["likelier"])
+def test_some_are_clearly_more_plausible(text, likely, unlikely):
     assert compared(text, replaced(text, likely)).log_odds > compared(text, replaced(text, unlikely)).log_odds + 1.0

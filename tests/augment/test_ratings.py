@@ -49,7 +49,7 @@ def rated() -> Rated:
     )
 
 
-def test_most_of_what_the_limits_let_through_is_natural_and_false(rated: Rated) -> None:
+def test_most_of_what_the_limits_let_through_is_natural_and_false(rated):
     preferred = (rated.p_unnatural <= PREFERRED_UNNATURAL) & (rated.p_compatible <= MAX_COMPATIBLE)
     allowed = (rated.p_unnatural <= MAX_UNNATURAL) & (rated.p_compatible <= MAX_COMPATIBLE)
     assert rated.unnatural[preferred].mean() <= 0.10
@@ -57,13 +57,13 @@ def test_most_of_what_the_limits_let_through_is_natural_and_false(rated: Rated) 
     assert rated.compatible[allowed].mean() <= 0.04
 
 
-def test_most_of_what_raters_called_natural_and_false_is_let_through(rated: Rated) -> None:
+def test_most_of_what_raters_called_natural_and_false_is_let_through(rated):
     good = (rated.unnatural == 0) & (rated.compatible == 0)
     allowed = (rated.p_unnatural <= MAX_UNNATURAL) & (rated.p_compatible <= MAX_COMPATIBLE)
     assert allowed[good].mean() >= 0.6
 
 
-def test_what_both_raters_called_unnatural_is_told_from_what_none_did(rated: Rated) -> None:
+def test_what_both_raters_called_unnatural_is_told_from_what_none_did(rated):
     bad = rated.p_unnatural[rated.unnatural == 1]
     good = rated.p_unnatural[rated.unnatural == 0]
     in_order = (bad[:, None] > good).mean() + (bad[:, None] == good).mean() / 2

@@ -21,7 +21,7 @@ KINDS = ("noun", "attribute", "verb", "preposition")
 MANY = 1000  # more than a caption has
 
 
-def sample_images(number: int = 30) -> list[Sequence[Caption]]:
+def sample_images(number: int = 15) -> list[Sequence[Caption]]:
     return by_image(from_parses(sample_parses()))[:number]
 
 
@@ -51,7 +51,7 @@ def named(batch: Batch, numbers: Sequence[int]) -> list[tuple[str, int, str]]:
     ]
 
 
-def test_keys_are_of_seed_operator_caption_place_and_word_alone() -> None:
+def test_keys_are_of_seed_operator_caption_place_and_word_alone():
     ids, names = ["a", "b", "a", "c"], hash_keys(["dog", "dog", "cat", "cat"])
     positions = np.array([1, 1, 3, 3])
     keys = exponentials(0, "noun", ids, positions, names)
@@ -68,7 +68,7 @@ def test_keys_are_of_seed_operator_caption_place_and_word_alone() -> None:
         assert not np.isin(other, keys).any()
 
 
-def test_keys_are_exponential() -> None:
+def test_keys_are_exponential():
     words = hash_keys(f"word {number}" for number in range(20_000))
     keys = exponentials(0, "noun", ["a"] * len(words), np.full(len(words), 3), words)
     assert len(set(keys.tolist())) == len(keys) and keys.min() > 0
@@ -78,14 +78,14 @@ def test_keys_are_exponential() -> None:
     assert abs(after) < 0.03
 
 
-def test_what_an_operator_lists_has_keys_by_its_names() -> None:
+def test_what_an_operator_lists_has_keys_by_its_names():
     keys = dict(zip("abc", order_keys(0, "shuffle", "1", list("abc")), strict=True))
     assert order_keys(0, "shuffle", "1", ["c", "a"]).tolist() == [keys["c"], keys["a"]]
     assert len(order_keys(0, "shuffle", "1", [])) == 0
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_other_captions_kinds_and_operators_change_nothing(kind: str) -> None:
+def test_other_captions_kinds_and_operators_change_nothing(kind):
     images = sample_images()
     batch = limited(images, kind)
     before = taken(batch, kind)
@@ -102,7 +102,7 @@ def test_other_captions_kinds_and_operators_change_nothing(kind: str) -> None:
     ]
 
 
-def test_what_is_refused_or_left_out_changes_nothing_else() -> None:
+def test_what_is_refused_or_left_out_changes_nothing_else():
     images = sample_images()
     before = taken(limited(images, *KINDS), *KINDS)
     refused = limited(images, *KINDS)
@@ -117,28 +117,26 @@ def test_what_is_refused_or_left_out_changes_nothing_else() -> None:
     assert sampler.take(dict.fromkeys(range(len(batch.evidence)), MANY)) == left
 
 
-@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("sizes", [(1,), (3, 1, 7)])
-def test_what_is_taken_in_pieces_is_what_is_taken_at_once(kind: str, sizes: tuple[int, ...]) -> None:
-    images = sample_images()
-    for seed in range(4):
-        once = taken(limited(images, kind), kind, seed=seed)
-        sampler = sampler_of(limited(images, kind), kind, seed=seed)
+def test_what_is_taken_in_pieces_is_what_is_taken_at_once(sizes):
+    images = sample_images(6)
+    for seed in range(2):
+        once = taken(limited(images, *KINDS), *KINDS, seed=seed)
+        sampler = sampler_of(limited(images, *KINDS), *KINDS, seed=seed)
         pieces: dict[int, list[int]] = {caption: [] for caption in once}
         for turn in range(2 * max(map(len, once.values())) + 8):
             # Not all captions are asked each time.
             wanted = {caption: sizes[(turn + caption) % len(sizes)] for caption in once if (turn + caption) % 4}
-            given = sampler.take(wanted)
-            for caption, numbers in given.items():
+            for caption, numbers in sampler.take(wanted).items():
                 assert len(numbers) <= wanted[caption]
                 pieces[caption] += numbers
         assert pieces == once
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_order_is_that_of_rating_everything_first(kind: str) -> None:
-    images, compared = sample_images(60), 0
-    for seed in range(3):
+def test_the_order_is_that_of_rating_everything_first(kind):
+    images, compared = sample_images(25), 0
+    for seed in range(2):
         batch, rated = limited(images, kind), limited(images, kind)
         sampled, table = taken(batch, kind, seed=seed), rated.candidates
         asked = table.of_kinds([kind])
@@ -154,7 +152,7 @@ def test_the_order_is_that_of_rating_everything_first(kind: str) -> None:
             own = np.flatnonzero(own & (table.reason[asked] == FREE))
             assert numbers == asked[own[np.argsort(keys[own])]].tolist()
             compared += len(numbers) > 1
-    assert compared > 50
+    assert compared > 10
 
 
 def bounded_preferences(table: Candidates, numbers: np.ndarray) -> np.ndarray:
@@ -166,9 +164,9 @@ def bounded_preferences(table: Candidates, numbers: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize("limits", [Limits(), Limits(1.0, 1.0, 1.0)])
-def test_the_first_is_sampled_by_weight_times_preference_and_none_twice(limits: Limits) -> None:
+def test_the_first_is_sampled_by_weight_times_preference_and_none_twice(limits):
     batch = batch_of([captions_of("A dog is lying on a couch near a table.")], "noun", limits=limits)
-    table, seeds = batch.candidates, 3000
+    table, seeds = batch.candidates, 2000
     rows = [taken(batch, "noun", seed=seed)[0] for seed in range(seeds)]
     free = np.flatnonzero((table.reason == FREE) & (table.weight > 0))
     assert all(len(its) == len(set(its)) and set(its) == set(free.tolist()) for its in rows)
@@ -188,7 +186,7 @@ def test_the_first_is_sampled_by_weight_times_preference_and_none_twice(limits: 
     assert second[int(free[likeliest])] / second.total() == pytest.approx(rest[likeliest], abs=0.08)
 
 
-def test_seeds_and_what_has_no_weight() -> None:
+def test_seeds_and_what_has_no_weight():
     batch = limited([captions_of("A dog is lying on a couch.")], "noun")
     assert taken(batch, "noun", seed=3) == taken(batch, "noun", seed=3)
     assert len({tuple(taken(batch, "noun", seed=seed)[0]) for seed in range(20)}) > 5

@@ -65,14 +65,14 @@ for module, name in json.loads(sys.argv[1]):
     watch(module, name)
 threadpool_limits(limits=2, user_api="blas")
 notes = pd.DataFrame(json.loads(path().read_text("utf-8"))["annotations"])
-captions = notes[notes["image_id"].isin(sorted(set(notes["image_id"]))[:40])].sort_values(["image_id", "id"])
-assert len(negcap.negatives(captions[["image_id", "caption"]], lexicon="own", min_count=5))
+captions = notes[notes["image_id"].isin(sorted(set(notes["image_id"]))[:8])].sort_values(["image_id", "id"])
+assert len(negcap.negatives(captions[["image_id", "caption"]], lexicon="reference"))
 print(json.dumps({name: sorted(numbers) for name, numbers in threads.items()}))
 """
 SETTINGS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS")
 
 
-def test_a_function_of_the_package_multiplies_on_one_thread() -> None:
+def test_a_function_of_the_package_multiplies_on_one_thread():
     environment = {name: value for name, value in os.environ.items() if name not in SETTINGS}
     command = [sys.executable, "-W", "ignore", "-c", PROGRAM, json.dumps(MODELS)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True)

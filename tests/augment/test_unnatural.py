@@ -23,7 +23,7 @@ from negcap.augment.operators import OPERATORS, replacing
 from negcap.augment.operators.operator import ListingOperator, Traits
 from negcap.augment.plausibility import compare
 from negcap.augment.raters import PREFERRED_UNNATURAL, place_inputs, predict_ratings, rater_inputs, rater_model_of
-from negcap.augment.rows import COMPATIBLE, LIKELY_TRUE, UNNATURAL, OperatorResult, Row
+from negcap.augment.rows import COMPATIBLE, UNNATURAL, OperatorResult, Row
 from negcap.schemas.fields import check
 from negcap.schemas.negatives import EXCLUDED
 from tests.augment.fixtures import batch_of, sample_lexicon, sample_parses
@@ -41,7 +41,7 @@ def proposed(new: str, plausibility: float | None = None) -> Row:
     return Row("noun", edits, (1,), "dog", new, text=apply_edits(TEXT, edits), p_true=0.01, plausibility=plausibility)
 
 
-def test_the_raters_model_is_its_equation() -> None:
+def test_the_raters_model_is_its_equation():
     own = evidence()
     rows = [proposed(new) for new in ("cat", "wet dog")]
     given = [own.caption] * 2, [own.encoding] * 2, rows
@@ -69,7 +69,7 @@ def test_the_raters_model_is_its_equation() -> None:
     assert all(len(its) == 0 for its in predict_ratings([], [], [], []))
 
 
-def test_a_model_without_raters_of_its_own_has_those_of_the_shipped_one_without_vectors() -> None:
+def test_a_model_without_raters_of_its_own_has_those_of_the_shipped_one_without_vectors():
     own = evidence()
     arrays = {name: its for name, its in own.encoding.model.network.arrays.items() if "judgement" not in name}
     other = rater_model_of(ClozeModel(own.encoding.model.units, Network(arrays)))
@@ -99,7 +99,7 @@ class Lists(ListingOperator):
         return [replace(row) for row in self.listed]
 
 
-def test_negatives_that_raters_would_refuse_are_rejected() -> None:
+def test_negatives_that_raters_would_refuse_are_rejected():
     own = evidence()
     rows = [proposed("cat", 1.0), proposed("boy", -2.0), proposed("car")]
     given = [own.caption] * 3, [own.encoding] * 3, rows
@@ -149,7 +149,7 @@ def test_negatives_that_raters_would_refuse_are_rejected() -> None:
     assert made(unrated) == OperatorResult(rows, [])
 
 
-def test_rows_that_are_rated_already_are_not_read_again() -> None:
+def test_rows_that_are_rated_already_are_not_read_again():
     own = evidence()
     rows = [replace(proposed("cat"), p_unnatural=0.3, p_compatible=0.01), proposed("cat")]
     rate_whole(rows, [own] * 2, Limits())
@@ -158,64 +158,47 @@ def test_rows_that_are_rated_already_are_not_read_again() -> None:
     assert rows[1].p_unnatural != 0.3 and rows[1].plausibility is not None
 
 
-def test_recording_what_is_not_sampled_changes_no_negative() -> None:
+def test_recording_what_is_not_sampled_changes_no_negative():
     parses = sample_parses().slice(0, 150)
     config = NegativesConfig(operators=("noun", "attribute", "verb", "preposition"))
     without, _ = generate_tables(parses, sample_lexicon(), config)
     recorded, _ = generate_tables(parses, sample_lexicon(), config.changed(excluded=True))
-    made = [row for row in without["negatives"].to_pylist() if row["p_unnatural"] > config.preferred_unnatural]
-    assert {row["operator"] for row in made} == {
+    assert recorded["negatives"].equals(without["negatives"])
+    fallbacks = [row for row in without["negatives"].to_pylist() if row["p_unnatural"] > config.preferred_unnatural]
+    assert {row["operator"] for row in fallbacks} == {
         name for name in config.operators if OPERATORS[name].traits.has_fallback
     }
-    assert all(row["p_unnatural"] <= config.max_unnatural and row["draw"] == 0 for row in made)
-    assert {(row["caption_id"], row["operator"], row["text"]) for row in made}.isdisjoint(
-        (row["caption_id"], row["operator"], row["text"]) for row in recorded["rejections"].to_pylist()
-    )
-    assert recorded["negatives"].equals(without["negatives"])
+    assert all(row["p_unnatural"] <= config.max_unnatural and row["draw"] == 0 for row in fallbacks)
+    rejected = recorded["rejections"].to_pylist()
+    texts = [(row["caption_id"], row["operator"], row["text"]) for row in rejected if row["text"]]
+    assert len(set(texts)) == len(texts) > without["rejections"].num_rows
+    assert {(row["caption_id"], row["operator"], row["text"]) for row in fallbacks}.isdisjoint(texts)
     # What is not asked for is rated, and so counted, only if it is to be recorded.
     every, some = (
         {(row["kind"], row["entry"], row["reason"]): row["places"] for row in tables["excluded"].to_pylist()}
         for tables in (recorded, without)
     )
     assert all(every[word] >= places for word, places in some.items())
-    assert {word: places for word, places in every.items() if word[2] == LIKELY_TRUE} == {
-        word: places for word, places in some.items() if word[2] == LIKELY_TRUE
-    }
-    rejected = recorded["rejections"].to_pylist()
-    texts = [(row["caption_id"], row["operator"], row["text"]) for row in rejected if row["text"]]
-    assert len(set(texts)) == len(texts)
     idle = {(row["caption_id"], row["operator"]) for row in without["rejections"].to_pylist() if not row["replaced"]}
     assert idle and idle.isdisjoint((row["caption_id"], row["operator"]) for row in without["negatives"].to_pylist())
-    assert recorded["rejections"].num_rows > without["rejections"].num_rows
 
 
-def test_words_that_are_not_sampled_are_counted() -> None:
-    parses, operators = sample_parses().slice(0, 150), ("noun", "attribute", "preposition")
+def test_words_that_are_not_sampled_are_counted():
+    """With these settings each candidate that is refused for its ratings is a rejection as well."""
+    parses, operators = sample_parses().slice(0, 100), ("noun", "attribute", "preposition")
     config = NegativesConfig(operators=operators, excluded=True, per_family=500, max_compatible=1.0)
     tables, _ = generate_tables(parses, sample_lexicon(), config)
     check(tables["excluded"], EXCLUDED)
     places = {(row["kind"], row["reason"], row["entry"]): row["places"] for row in tables["excluded"].to_pylist()}
-    for reason in (UNNATURAL, COMPATIBLE):  # with these settings, each is a rejection as well
-        of_reason = {word: times for word, times in places.items() if word[1] == reason}
+    rejections = [row for row in tables["rejections"].to_pylist() if row["replaced"] and len(row["edits"]) <= 1]
+    for reason in (UNNATURAL, COMPATIBLE):
         rejected = Counter(
-            (row["operator"], reason, row["replacement"])
-            for row in tables["rejections"].to_pylist()
-            if row["reason"] == reason and row["replaced"] and (reason == COMPATIBLE or len(row["edits"]) == 1)
+            (row["operator"], reason, row["replacement"]) for row in rejections if row["reason"] == reason
         )
-        if reason == COMPATIBLE:
-            assert rejected <= Counter(of_reason) and len(rejected) > 20
-            # Others leave a pronoun without its noun as well, which is told instead.
-            dangling = Counter(
-                (row["operator"], reason, row["replacement"])
-                for row in tables["rejections"].to_pylist()
-                if row["reason"] == "dangling_pronoun"
-            )
-            assert Counter(of_reason) - rejected <= dangling
-        else:  # also fallbacks, which are taken since there is no other
-            assert len(rejected) > 100 and all(of_reason[word] >= times for word, times in rejected.items())
+        assert len(rejected) > 20 and all(places[word] >= times for word, times in rejected.items())
 
 
-def test_unnatural_candidates_are_counted_and_a_lower_limit_keeps_the_most_natural() -> None:
+def test_unnatural_candidates_are_counted_and_a_lower_limit_keeps_the_most_natural():
     parses = sample_parses().slice(0, 60)
     config = NegativesConfig(
         operators=("noun", "verb", "shuffle"), preferred_unnatural=1.0, max_compatible=1.0, per_family=500
@@ -231,8 +214,11 @@ def test_unnatural_candidates_are_counted_and_a_lower_limit_keeps_the_most_natur
     assert texts[2] < texts[1] < texts[0]
 
 
-def test_numbers_that_are_refused_unread_would_be_refused_when_read() -> None:
-    batch, numeral = batch_of(by_image(from_parses(sample_parses())), "numeral", limits=Limits()), replacing("numeral")
+def test_numbers_that_are_refused_unread_would_be_refused_when_read():
+    batch, numeral = (
+        batch_of(by_image(from_parses(sample_parses()))[:40], "numeral", limits=Limits()),
+        replacing("numeral"),
+    )
     refused, of, rows = [], [], []
     for candidate, reason in enumerate(batch.candidates.reason.tolist()):
         row = numeral["numeral"].row(candidate, batch)

@@ -8,18 +8,18 @@ from negcap.schemas.markdown import TABLES, markdown, replaced
 NESTED = schema("nested", 1, items=column(listed(struct(x=int32("a number"))), "numbers"))
 
 
-def test_every_column_is_described_and_a_schema_says_its_name_and_version() -> None:
+def test_every_column_is_described_and_a_schema_says_its_name_and_version():
     assert all(description(column) for table in TABLES for column in table)
     assert CAPTIONS.metadata == {b"table": b"captions", b"schema_version": b"1"}
 
 
-def test_markdown_says_what_a_column_holds() -> None:
+def test_markdown_says_what_a_column_holds():
     text = markdown()
     assert "## `captions`\n\n| column | meaning |\n" in text
     assert "| `edits` `list<struct<start, end, old, new>>` | disjoint edits of caption, in order |" in text
 
 
-def test_a_replaced_section_needs_its_markers() -> None:
+def test_a_replaced_section_needs_its_markers():
     assert replaced("a <b>old<e> z", "<b>", "<e>", "new") == "a <b>\n\nnew\n\n<e> z"
     with pytest.raises(ValueError, match="text must hold <b> and <e>"):
         replaced("no markers", "<b>", "<e>", "new")
@@ -38,7 +38,7 @@ def items(values: list) -> pa.Table:
         (items([[{"x": None}]]), r"nested.items\[\].x: must not be null"),
     ],
 )
-def test_check_names_what_does_not_fit(table: pa.Table, message: str) -> None:
+def test_check_names_what_does_not_fit(table, message):
     check(items([[{"x": 1}], []]).cast(NESTED), NESTED)
     with pytest.raises(ValueError, match=message):
         check(table, NESTED)

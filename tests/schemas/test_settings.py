@@ -141,13 +141,13 @@ def choices(plain: object) -> Iterator[object]:
             yield from choices(part)
 
 
-def test_every_class_of_settings_is_found() -> None:
+def test_every_class_of_settings_is_found():
     assert len(CLASSES) > 40 and len(FIELDS) > 400
     assert set(CONFIGS.values()) <= set(CLASSES)
 
 
 @pytest.mark.parametrize("kind", CLASSES)
-def test_defaults_are_valid_and_do_not_change(kind: type[Settings]) -> None:
+def test_defaults_are_valid_and_do_not_change(kind):
     settings = given(kind)
     for name in kind.model_fields:
         with pytest.raises(ValueError, match="frozen"):
@@ -159,7 +159,7 @@ def test_defaults_are_valid_and_do_not_change(kind: type[Settings]) -> None:
 
 
 @each_field
-def test_a_field_refuses_what_is_outside_its_range_choices_and_type(kind: type[Settings], name: str) -> None:
+def test_a_field_refuses_what_is_outside_its_range_choices_and_type(kind, name):
     for value, rule, allowed in refusals(kind.model_fields[name]):
         with pytest.raises(ValueError) as refused:
             given(kind, **{name: value})
@@ -173,7 +173,7 @@ def test_a_field_refuses_what_is_outside_its_range_choices_and_type(kind: type[S
 
 
 @each_field
-def test_a_default_is_read_from_its_text(kind: type[Settings], name: str) -> None:
+def test_a_default_is_read_from_its_text(kind, name):
     field = kind.model_fields[name]
     default = getattr(given(kind), name)
     if field.is_required():
@@ -187,7 +187,7 @@ def test_a_default_is_read_from_its_text(kind: type[Settings], name: str) -> Non
 @pytest.mark.parametrize(
     ("kind", "name"), [(kind, name) for kind, name in FIELDS if kind.model_fields[name].description]
 )
-def test_a_described_field_becomes_a_flag_that_reads_it(kind: type[Settings], name: str) -> None:
+def test_a_described_field_becomes_a_flag_that_reads_it(kind, name):
     field = kind.model_fields[name]
     description = field.description or ""
     assert not description.endswith(".") and description.strip() == description
@@ -210,7 +210,7 @@ def test_a_described_field_becomes_a_flag_that_reads_it(kind: type[Settings], na
 COMMANDS = [command for group in (negcap, resources) for command in group.commands.values()]
 
 
-def test_the_described_fields_of_a_class_are_settings_of_a_command() -> None:
+def test_the_described_fields_of_a_class_are_settings_of_a_command():
     offered = [set(command.fields) for command in COMMANDS if isinstance(command, Command)]
     for kind in CLASSES:
         described = {name for name, field in kind.model_fields.items() if field.description}
@@ -219,7 +219,7 @@ def test_the_described_fields_of_a_class_are_settings_of_a_command() -> None:
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
-def test_the_help_of_a_command_lists_its_settings(command: Command) -> None:
+def test_the_help_of_a_command_lists_its_settings(command):
     flags = {parameter.name for parameter in command.params}
     by_set = command.fields.keys() - flags
     assert ("settings" in flags) == bool(by_set)

@@ -34,7 +34,7 @@ def change(model: Path, name: str, array: np.ndarray | None) -> None:
     np.savez(model, **(arrays if array is None else {**arrays, name: array}))
 
 
-def test_a_model_is_read_in_single_precision(model: Path) -> None:
+def test_a_model_is_read_in_single_precision(model):
     units, arrays = read_model(model)
     assert units.names == UNITS.names
     assert {array.dtype for array in arrays.values()} == {np.dtype(np.float32)}
@@ -69,7 +69,7 @@ def as_bytes(text: str) -> np.ndarray:
         ("embedding.weight", np.full((6, 8), -1025, np.int16), "at most 1024 units, the largest has 1025"),
     ],
 )
-def test_a_file_of_other_arrays_is_refused(model: Path, name: str, array: np.ndarray | None, message: str) -> None:
+def test_a_file_of_other_arrays_is_refused(model, name, array, message):
     change(model, name, array)
     with pytest.raises(ValueError, match=message) as raised:
         read_model(model)
@@ -77,13 +77,13 @@ def test_a_file_of_other_arrays_is_refused(model: Path, name: str, array: np.nda
 
 
 @pytest.mark.parametrize("cut", [0, 100, -100])
-def test_a_damaged_file_is_refused(model: Path, cut: int) -> None:
+def test_a_damaged_file_is_refused(model, cut):
     model.write_bytes(model.read_bytes()[:cut])
     with pytest.raises(ValueError, match="must be a cloze model in an .npz archive"):
         read_model(model)
 
 
-def test_files_of_another_kind_are_refused(tmp_path: Path) -> None:
+def test_files_of_another_kind_are_refused(tmp_path):
     np.save(tmp_path / "array.npy", np.zeros(3))
     (tmp_path / "text.npz").write_text("not an archive", "utf-8")
     np.savez(tmp_path / "objects.npz", units=np.array([{}], object))
@@ -95,7 +95,7 @@ def test_files_of_another_kind_are_refused(tmp_path: Path) -> None:
         read_model(tmp_path / "absent.npz")
 
 
-def test_what_is_recorded_must_be_json(model: Path) -> None:
+def test_what_is_recorded_must_be_json(model):
     change(model, "about", as_bytes("{"))
     with pytest.raises(ValueError, match="about must be JSON"):
         read_about(model)
@@ -124,7 +124,7 @@ READ = {
 
 
 @pytest.mark.parametrize(("text", "expected"), READ.items())
-def test_a_text_is_read_as_units(text: str, expected: tuple[list[str], list[int]]) -> None:
+def test_a_text_is_read_as_units(text, expected):
     numbers, places = KNOWN.to_units(text.split())
     assert KNOWN.number_of("In front of") == KNOWN.number["in front of"] and KNOWN.number_of("zebra") is None
     assert ([KNOWN.names[number] for number in numbers], places) == ([START, *expected[0], END], expected[1])
@@ -138,12 +138,12 @@ OTHERS = """Ein brauner Hund läuft mit einem Ball über ein Feld.; Коричн
 
 
 @pytest.mark.parametrize(("texts", "english"), [(ENGLISH, True), (OTHERS, False)])
-def test_what_looks_like_english(texts: str, english: bool) -> None:
+def test_what_looks_like_english(texts, english):
     assert [text for text in map(str.strip, texts.split(";")) if looks_english(text) is not english] == []
 
 
 @pytest.mark.data
-def test_no_english_caption_is_taken_for_another_language(real_data: Path) -> None:
+def test_no_english_caption_is_taken_for_another_language(real_data):
     with gzip.open(real_data / "coco" / "captions_val2017.json.gz") as file:
         captions = [row["caption"] for row in json.load(file)["annotations"][::5]]
     captions += (real_data / "flickr8k" / "dev_caps.txt").read_text().splitlines()

@@ -3,23 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 import pytest
 
-from negcap.augment.cloze.fixed_point import (
-    EXP,
-    GELU,
-    HALF_WAY,
-    LARGEST,
-    ROW,
-    SIGMOID,
-    TANH,
-    Quantised,
-    Table,
-    round_units,
-)
+from negcap.augment.cloze.fixed_point import EXP, GELU, HALF_WAY, LARGEST, ROW, SIGMOID, TANH, Quantised, round_units
 from negcap.augment.cloze.model import cloze_model
 
 
@@ -27,7 +15,7 @@ def weights(rows: int = 40, inputs: int = 300, scale: float = 0.3) -> np.ndarray
     return np.random.default_rng(1).normal(0, scale, (rows, inputs)).astype(np.float32)
 
 
-def test_sums_of_the_largest_numbers_are_exact_in_any_order() -> None:
+def test_sums_of_the_largest_numbers_are_exact_in_any_order():
     rows = Quantised.from_weights(weights()).units.astype(np.float32)
     largest = LARGEST * np.sign(rows[0])
     exact = (rows.astype(np.int64) @ largest.astype(np.int64)).tolist()
@@ -38,7 +26,7 @@ def test_sums_of_the_largest_numbers_are_exact_in_any_order() -> None:
 
 
 @pytest.mark.parametrize("scale", [1e-6, 0.01, 0.3, 2.0])
-def test_each_row_has_the_smallest_unit_that_its_sum_allows(scale: float) -> None:
+def test_each_row_has_the_smallest_unit_that_its_sum_allows(scale):
     matrix = weights(scale=scale)
     made = Quantised.from_weights(matrix)
     made.check()
@@ -48,7 +36,7 @@ def test_each_row_has_the_smallest_unit_that_its_sum_allows(scale: float) -> Non
     assert np.array_equal(Quantised.from_weights(made.values).values, made.values)
 
 
-def test_activations_are_rounded_to_units_and_cut() -> None:
+def test_activations_are_rounded_to_units_and_cut():
     made = round_units(np.array([0.3, -0.3, 7.9999, 9.0, -40.0], np.float32), 7)
     assert made.tolist() == [38, -38, 1024, 1024, -1024]
     made = Quantised.from_weights(np.array([[0.5, 0.0, 0.0], [0.0, 0.0, 0.0]]), LARGEST)
@@ -56,7 +44,7 @@ def test_activations_are_rounded_to_units_and_cut() -> None:
     assert made.units.tolist() == [[1024, 0, 0], [0, 0, 0]] and made.bits.tolist() == [11, 15]
 
 
-def test_what_cannot_be_exact_is_refused() -> None:
+def test_what_cannot_be_exact_is_refused():
     full, fuller = np.full((2, 20), 800, np.int16), np.full((2, 20), 820, np.int16)
     Quantised(full, np.zeros(2, np.int8)).check()
     for message, refused in {
@@ -86,7 +74,7 @@ TABLES = [
 
 
 @pytest.mark.parametrize(("table", "function", "error"), TABLES)
-def test_a_table_is_near_its_function(table: Table, function: Callable[[float], float], error: float) -> None:
+def test_a_table_is_near_its_function(table, function, error):
     """Within some units: half the step between its points times the slope, and half a unit. No value hangs on the last
     digits, so that it is the same with every mathematical library.
     """
@@ -101,6 +89,6 @@ def test_a_table_is_near_its_function(table: Table, function: Callable[[float], 
     assert np.abs(above - np.rint(above)).min() > 1e-8
 
 
-def test_the_shipped_word_vectors_are_as_fine_as_sums_of_them_allow() -> None:
+def test_the_shipped_word_vectors_are_as_fine_as_sums_of_them_allow():
     made = Quantised.from_weights(cloze_model().embedding, LARGEST)
     assert made.bits.min() >= 9 and np.array_equal(made.values, cloze_model().embedding)

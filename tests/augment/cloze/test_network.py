@@ -70,7 +70,7 @@ def context(net: Cloze, caption: list[int], place: Place) -> Tensor:
 
 
 @torch.no_grad()
-def test_captions_of_any_length_have_the_contexts_that_were_trained() -> None:
+def test_captions_of_any_length_have_the_contexts_that_were_trained():
     net, captions = random_network(), random_captions()
     network = in_numpy(net)
     trained = [net.contexts(torch.tensor([caption]))[0].numpy() for caption in captions]
@@ -87,7 +87,7 @@ def test_captions_of_any_length_have_the_contexts_that_were_trained() -> None:
     assert [len(vectors) for vectors in contexts(network, [[0, 5, 1], [0, 1]], [[], []])] == [0, 0]
 
 
-def test_a_place_may_hold_several_units_or_none() -> None:
+def test_a_place_may_hold_several_units_or_none():
     net, short = random_network(), random_captions()[:4]
     places = [
         [(before, after) for before in range(len(caption) - 1) for after in range(before + 1, len(caption))]
@@ -98,7 +98,7 @@ def test_a_place_may_hold_several_units_or_none() -> None:
         np.testing.assert_allclose(vectors, expected, rtol=0, atol=3 * UNIT)
 
 
-def test_what_captions_share_is_computed_once() -> None:
+def test_what_captions_share_is_computed_once():
     network, captions = in_numpy(random_network()), random_captions()
     _, known = network.read(captions, [places_of_units(len(caption)) for caption in captions])
     edited = [
@@ -123,7 +123,7 @@ def threads() -> set[int]:
     return {library["num_threads"] for library in threadpool_info() if "numpy.libs" in library["filepath"]}
 
 
-def test_one_thread_until_the_last_call_is_done() -> None:
+def test_one_thread_until_the_last_call_is_done():
     with threadpool_limits(2, user_api="blas"):
         before = threads()
         inside = single_threaded()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -31,7 +30,7 @@ def gelu(x: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize(("place", "unit"), [(3, "girls"), (7, "bone"), (10, "cat"), (1, "six")])
-def test_the_estimate_is_that_of_the_formula(place: int, unit: str) -> None:
+def test_the_estimate_is_that_of_the_formula(place, unit):
     model = cloze_model()
     (encoding,) = model.read([WORDS])
     arrays, number = model.network.arrays, model.units.number_of(unit)
@@ -67,7 +66,7 @@ def test_the_estimate_is_that_of_the_formula(place: int, unit: str) -> None:
     assert found.lowest[0] <= new
 
 
-def test_estimates_agree_with_what_is_read_and_depend_on_no_other_text() -> None:
+def test_estimates_agree_with_what_is_read_and_depend_on_no_other_text():
     captions = from_parses(sample_parses().slice(0, 60))
     batch, noun = batch_of([[caption] for caption in captions], "noun"), replacing("noun")["noun"]
     own, made, of_slot = [], [], Counter[int]()
@@ -91,7 +90,7 @@ def test_estimates_agree_with_what_is_read_and_depend_on_no_other_text() -> None
     assert alone == list(map(type(alone[0])._make, estimated[:40].tolist()))
 
 
-def test_a_model_without_a_surrogate_reads_all_texts(tmp_path: Path) -> None:
+def test_a_model_without_a_surrogate_reads_all_texts(tmp_path):
     with np.load(data_path("cloze") / "model.npz") as archive:
         arrays = {name: archive[name] for name in archive.files if not name.startswith("surrogate.")}
     write_arrays(tmp_path / "own.npz", arrays)

@@ -41,6 +41,7 @@ from negcap.pipelines.stages.components import (
 from negcap.schemas.captions import COMPONENT_EXCLUSIONS, COMPONENT_VOCABULARY, COMPONENTS
 from negcap.schemas.fields import check
 from tests.augment.fixtures import sample_parses
+from tests.cases import cases_of
 
 CONFIG = ComponentsConfig(min_count=3)
 
@@ -106,7 +107,7 @@ def relation_may_be_same(one: str, other: str) -> bool:
     return may_be and (not preposition or not preposition_table().are_exclusive(preposition, preposition2))
 
 
-def test_rows_hold_every_component_with_its_tokens_and_counters_are_those_of_the_rows() -> None:
+def test_rows_hold_every_component_with_its_tokens_and_counters_are_those_of_the_rows():
     result = read_components(sample_parses(), CONFIG)
     rows = result.tables["components"].to_pylist()
     for row, caption in zip(rows, from_parses(sample_parses()), strict=True):
@@ -127,7 +128,7 @@ def test_rows_hold_every_component_with_its_tokens_and_counters_are_those_of_the
     assert [table.num_rows for table in tables_of(sample_parses().slice(0, 0))] == [0, 0, 0]
 
 
-def test_the_vocabulary_counts_what_the_components_say(tables: Tables) -> None:
+def test_the_vocabulary_counts_what_the_components_say(tables):
     rows = tables.components.to_pylist()
     pairs = [(it["attribute"], it["object"]) for row in rows for it in row["attributes"]]
     triples = [(it["subject"], it["relation"], it["object"]) for row in rows for it in row["relations"]]
@@ -151,7 +152,7 @@ def test_the_vocabulary_counts_what_the_components_say(tables: Tables) -> None:
             assert entry["words"] == [by_kind[k][i]["words"][0] for k, i in zip(parts, entry["parts"], strict=True)]
 
 
-def test_rivals_exclude_one_another(tables: Tables) -> None:
+def test_rivals_exclude_one_another(tables):
     rows = tables.vocabulary.to_pylist()
     for kind, excluding in (("attribute", are_incompatible), ("relation", relations_are_incompatible)):
         entries = [entry for entry in rows if entry["kind"] == kind]
@@ -161,27 +162,15 @@ def test_rivals_exclude_one_another(tables: Tables) -> None:
     assert not [entry for entry in rows if entry["kind"] not in ("attribute", "relation") and entry["rivals"]]
 
 
-PAIRS = {  # function: pairs of words of which it is true, and others
-    are_incompatible: ("two/three, wet/dry", "one/two, two/two, two/several, red/pink, two/red"),
-    relations_are_incompatible: (
-        "on/under, sit on/stand on, sit on/sit under, eat/drive, in front of/behind",
-        "on/atop, sit on/on, wear/on, hold/carry, look at/look under, of/for",
-    ),
-    relation_may_be_same: (
-        "on/on, on/atop, on/sit on, sit on/sit atop, hold/carry",
-        "sit on/stand on, on/under, wear/on",
-    ),
-}
+@pytest.mark.parametrize("function", [are_incompatible, relations_are_incompatible, relation_may_be_same])
+def test_which_words_exclude_one_another_or_may_mean_the_same(function):
+    cases = cases_of(__file__)[function.__name__]
+    for pair in (*cases["true"], *cases["false"]):
+        one, other = pair.split("/")
+        assert function(one, other) == function(other, one) == (pair in cases["true"]), pair
 
 
-@pytest.mark.parametrize("function", PAIRS, ids=lambda function: f"{function.__module__}.{function.__name__}")
-def test_which_words_exclude_one_another_or_may_mean_the_same(function: Callable[[str, str], bool]) -> None:
-    for expected, pairs in zip((True, False), PAIRS[function], strict=True):
-        for one, other in (pair.split("/") for pair in pairs.split(", ")):
-            assert function(one, other) == function(other, one) == expected, (one, other)
-
-
-def test_a_relation_is_a_verb_and_a_preposition() -> None:
+def test_a_relation_is_a_verb_and_a_preposition():
     parts = {
         "sit next to": ("sit", "next to"), "on": ("", "on"), "close to": ("", "near"), "wear": ("wear", ""),
         "pick up": ("pick", "up"), "for": ("for", ""),
@@ -190,7 +179,7 @@ def test_a_relation_is_a_verb_and_a_preposition() -> None:
     assert "under" in inverse_relations("sit on") and inverse_relations("wear") == ()
 
 
-def test_only_the_train_split_is_counted_where_there_is_one() -> None:
+def test_only_the_train_split_is_counted_where_there_is_one():
     parses = sample_parses()
     splits = ["train" if i < 300 else "test" for i in range(parses.num_rows)]
     marked = parses.set_column(parses.column_names.index("split"), parses.schema.field("split"), pa.array(splits))
@@ -199,7 +188,7 @@ def test_only_the_train_split_is_counted_where_there_is_one() -> None:
     assert both.tables["component_vocabulary"] == alone.tables["component_vocabulary"]
 
 
-def test_shards_and_their_order_change_nothing(tables: Tables) -> None:
+def test_shards_and_their_order_change_nothing(tables):
     parts = [sample_parses().slice(start, size) for start, size in ((0, 150), (150, 150), (300, 1000))]
     components = [components_of(part) for part in parts]
     assert pa.concat_tables(components).combine_chunks() == tables.components.combine_chunks()
@@ -216,7 +205,7 @@ def ragged_of(rows: Sequence[Sequence[int]]) -> Ragged:
 
 @settings(deadline=None)
 @given(st.lists(st.sets(st.integers(0, 9)), min_size=1, max_size=5), st.integers(0, 2**32))
-def test_samples_lie_outside_a_row_or_inside_and_follow_an_order(rows: list[set[int]], seed: int) -> None:
+def test_samples_lie_outside_a_row_or_inside_and_follow_an_order(rows, seed):
     ragged, rng = ragged_of([sorted(row) for row in rows]), np.random.default_rng(seed)
     wanted, pool, order = rng.integers(0, len(rows), 7), rng.permutation(10)[:6], rng.permutation(10)
     for samples, allowed in (
@@ -231,7 +220,7 @@ def test_samples_lie_outside_a_row_or_inside_and_follow_an_order(rows: list[set[
         assert ids.tolist() == [*first, *[NOTHING] * (4 - len(first))]
 
 
-def test_samples_are_uniform() -> None:
+def test_samples_are_uniform():
     """Over calls, too, though the words of one call share their pool or order."""
     ragged, rng, calls = ragged_of([[], [0, 3, 4, 9], [1]]), np.random.default_rng(0), range(3000)
     row, inside, outside = np.array([1]), [0, 3, 4, 9], [1, 2, 5, 6, 7, 8]
@@ -245,7 +234,7 @@ def test_samples_are_uniform() -> None:
         assert counts[among].sum() == counts.sum() and np.all(abs(counts[among] - counts.sum() / len(among)) < 180)
 
 
-def test_by_the_papers_rule_any_word_that_no_caption_of_the_image_states_is_false(tables: Tables) -> None:
+def test_by_the_papers_rule_any_word_that_no_caption_of_the_image_states_is_false(tables):
     sampler, rng = ComponentSampler(*tables, "any"), np.random.default_rng(0)
     rows = tables.components.to_pylist()
     for kind, sample in (("attribute", sampler.attributes), ("relation", sampler.relations)):
@@ -264,7 +253,7 @@ def test_by_the_papers_rule_any_word_that_no_caption_of_the_image_states_is_fals
 
 
 @pytest.mark.parametrize("simple", [False, True])
-def test_no_sampled_component_is_true_by_a_caption_of_the_image(simple: bool, images: dict) -> None:
+def test_no_sampled_component_is_true_by_a_caption_of_the_image(simple, images):
     tables = tables_of(sample_parses(), ComponentsConfig(simple=simple, min_count=2))
     sampler, rng = ComponentSampler(*tables), np.random.default_rng(1)
     rows = tables.components.to_pylist()
@@ -300,12 +289,12 @@ def test_no_sampled_component_is_true_by_a_caption_of_the_image(simple: bool, im
 
 
 @pytest.mark.parametrize("rows", [1, 550])
-def test_an_image_without_exclusions_is_named(tables: Tables, rows: int) -> None:
+def test_an_image_without_exclusions_is_named(tables, rows):
     with pytest.raises(KeyError, match="noun"):
         ComponentSampler(tables.components.slice(0, rows), tables.vocabulary, tables.exclusions.slice(0, 0))
 
 
-def test_the_papers_threshold_is_scaled_and_a_seed_repeats_its_samples(tables: Tables) -> None:
+def test_the_papers_threshold_is_scaled_and_a_seed_repeats_its_samples(tables):
     assert [default_min_count(n, PAPER_RARE) for n in (1, 31_000, 100_000, 566_435, 10**7)] == [5, 6, 18, 101, 101]
     first, same, other = (
         ComponentSampler(*tables).nouns(np.arange(20), 16, np.random.default_rng(seed)) for seed in (5, 5, 6)

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from negcap.augment.caption import Caption
 from negcap.augment.generate import NegativesConfig, generate_for_images
 from negcap.augment.language.negation import bound_of, leaves_count_open, negated_tokens
 from negcap.augment.language.parse import parse
@@ -11,7 +12,9 @@ from negcap.augment.operators import PRESETS
 from negcap.augment.truth.estimates import MAX_P_TRUE
 from negcap.pipelines.api.augmenter import _load_resources
 from tests.augment.fixtures import accepted
+from tests.cases import cases_of
 
+CASES = cases_of(__file__)["negation"]
 # What is denied in capitals, a caption a line; words stand apart.
 DENIED = Path(__file__).with_name("denied.txt").read_text("utf-8").splitlines()
 # "Without" may give way to another preposition, and an upper bound to a higher count, since both deny what is denied.
@@ -40,7 +43,7 @@ def denied_characters(line: str, text: str) -> set[int]:
     return denied
 
 
-def test_nothing_is_replaced_that_is_denied() -> None:
+def test_nothing_is_replaced_that_is_denied():
     lexicon, truth = _load_resources("reference", ("", "", ""), MAX_P_TRUE, None)
     captions = parse([plain(line) for line in DENIED])
     config = NegativesConfig(
@@ -76,58 +79,42 @@ REFUSED = frozenset(
 )
 
 
-@pytest.mark.parametrize(
-    ("text", "made"),
-    [
-        ("At least four dogs run on the beach.", "Two dogs run on the beach."),
-        ("More than three birds fly over the lake.", "Two birds fly over the lake."),
-        ("At most two dogs run on the beach.", "Three dogs run on the beach."),
-        ("No more than three cars are parked on the street.", "Four cars are parked on the street."),
-        ("There are at least three dogs on the beach.", "There are two dogs on the beach."),
-    ],
-)
-def test_a_bound_gives_way_to_a_number_that_it_excludes(text: str, made: str, without_floors: None) -> None:
+@pytest.mark.parametrize(("text", "expected"), CASES["bounds"])
+def test_a_bound_gives_way_to_a_number_that_it_excludes(text, expected, without_floors):
     (caption,) = parse([text])
-    (number,) = [token.index for token in caption.tokens if token.tag == "CD"]
-    bound = bound_of(caption, number)
+    bound = bound_of(caption, numbers_of(caption)[0])
     assert bound is not None
     texts = accepted("numeral", text)
-    assert made in texts
-    counted = {word for one in texts for word in one.lower().split() if word in WORDS}
-    assert not {WORDS.index(word) + 1 for word in counted} & {*range(bound.lowest, min(bound.highest, 12) + 1)}
+    assert expected in texts
+    numbers = {NUMBERS.index(word) + 1 for negative in texts for word in negative.lower().split() if word in NUMBERS}
+    assert not numbers & {*range(bound.lowest, min(bound.highest, 12) + 1)}
 
 
-WORDS = "one two three four five six seven eight nine ten eleven twelve".split()
+NUMBERS = "one two three four five six seven eight nine ten eleven twelve".split()
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "About ten sheep graze.", "Two or three dogs play.", "Over 20 people stand.", "Four or more dogs play.",
-        "Three to four birds fly.", "Nearly ten boats float.", "Two out of three men wait.", "5 - 6 dogs run.",
-    ],
-)  # fmt: skip
-def test_a_number_that_is_one_of_several_is_not_replaced(text: str, without_floors: None) -> None:
+def numbers_of(caption: Caption) -> list[int]:
+    """The places of the numbers of a caption."""
+    return [token.index for token in caption.tokens if token.tag == "CD"]
+
+
+@pytest.mark.parametrize("text", CASES["open"])
+def test_a_number_that_is_one_of_several_is_not_replaced(text, without_floors):
     (caption,) = parse([text])
-    numbers = [token.index for token in caption.tokens if token.tag == "CD"]
-    assert any(leaves_count_open(caption, number) for number in numbers)
+    assert any(leaves_count_open(caption, number) for number in numbers_of(caption))
     assert not accepted("numeral", text)
 
 
-@pytest.mark.parametrize("text", ["Exactly four dogs run.", "The two dogs run.", "Two dogs run."])
-def test_an_exact_number_is_no_bound(text: str) -> None:
+@pytest.mark.parametrize("text", CASES["exact"])
+def test_an_exact_number_is_no_bound(text):
     (caption,) = parse([text])
-    numbers = [token.index for token in caption.tokens if token.tag == "CD"]
-    assert numbers and not [one for one in numbers if bound_of(caption, one) or leaves_count_open(caption, one)]
+    numbers = numbers_of(caption)
+    assert numbers and not [
+        number for number in numbers if bound_of(caption, number) or leaves_count_open(caption, number)
+    ]
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "A no parking sign hangs on a wall.", "Not only dogs but cats sleep on a bed.", "Quite a few people wait.",
-        "The few people on the beach wave.", "A never-ending road leads to a house.",
-    ],
-)  # fmt: skip
-def test_what_only_looks_like_a_negation_denies_nothing(text: str) -> None:
+@pytest.mark.parametrize(("text", "denied"), CASES["denied"])
+def test_what_is_denied(text, denied):
     (caption,) = parse([text])
-    assert not negated_tokens(caption)
+    assert " ".join(caption.tokens[place].text for place in sorted(negated_tokens(caption))) == denied

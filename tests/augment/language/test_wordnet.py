@@ -7,30 +7,23 @@ import pytest
 
 from negcap.augment.language.wordnet import WordNet, first_sense
 from negcap.pipelines.resources.__main__ import main
+from tests.cases import cases_of
 from tests.conftest import ROOT
 
+CASES = cases_of(__file__)["wordnet"]
 WORDNET = WordNet.load()
 DEBIAN = Path("/usr/share/wordnet")
-NOUNS = (
-    "dog cat man woman child bench bank couch ball plane mouse glass shirt park pizza field hot_dog bike kite".split()
-)
 
 
-SENSES = """dog dog.n.01 frump.n.01; couch sofa.n.01 couch.n.02; mouse mouse.n.01 shiner.n.01;
-    bench bench.n.01 judiciary.n.01; glass glass.n.02 methamphetamine.n.01; plane airplane.n.01 plane.n.05;
-    ball ball.n.01 testis.n.01; man man.n.01 valet.n.01; player player.n.01 actor.n.01; bike bicycle.n.01 none;
-    park park.n.01 parking_lot.n.01; kite kite.n.03 kite.n.02; crane crane.n.04 crane.n.01; bear bear.n.01 bear.n.02"""
-
-
-def test_senses_in_use_are_the_first_and_others_in_their_order() -> None:
-    for lemma, kept, left_out in (one.split() for one in SENSES.split(";")):
+def test_senses_in_use_are_the_first_and_others_in_their_order():
+    for lemma, kept, left_out in (one.split() for one in CASES["senses"].split(";")):
         senses, used = WORDNET.senses(lemma, "n"), WORDNET.senses_in_use(lemma, "n")
         names = [WORDNET.name(synset) for synset in used]
         assert kept in names and left_out not in names
         assert list(used[1:]) == sorted(used[1:], key=senses.index)
 
 
-def test_the_first_sense_in_use_is_that_of_captions() -> None:
+def test_the_first_sense_in_use_is_that_of_captions():
     labels = [line.split("\t") for line in Path(__file__).with_name("senses.tsv").read_text().splitlines()[1:]]
     made = tomllib.loads((ROOT / "augment/data/senses.toml").read_text())["by_neighbours"]
     found = {noun: made.get(noun, WORDNET.name(WORDNET.senses(noun, "n")[0])) for noun, _, _ in labels}
@@ -40,29 +33,25 @@ def test_the_first_sense_in_use_is_that_of_captions() -> None:
     assert WORDNET.synset("vehicle.n.01") in WORDNET.closure(WORDNET.senses_in_use("van", "n")[0])
 
 
-def test_related() -> None:
-    pairs = {
-        True: "dog/animal pizza/food dog/puppy couch/sofa bike/bicycle man/person",
-        False: "dog/cat dog/man bear/man table/shirt dog/xyzzy",
-    }
-    for expected, some in pairs.items():
-        for a, b in (pair.split("/") for pair in some.split()):
-            assert WORDNET.related(a, b) is WORDNET.related(b, a) is expected, (a, b)
+@pytest.mark.parametrize(("pairs", "expected"), [(CASES["related"], True), (CASES["unrelated"], False)])
+def test_related(pairs, expected):
+    for one, other in (pair.split("/") for pair in pairs.split()):
+        assert WORDNET.related(one, other) is WORDNET.related(other, one) is expected, (one, other)
 
 
-def test_closure() -> None:
-    for synset in {synset for lemma in NOUNS for synset in WORDNET.senses(lemma, "n")}:
+def test_closure():
+    for synset in WORDNET.senses("dog", "n") + WORDNET.senses("bank", "n") + WORDNET.senses("hot_dog", "n"):
         closure = WORDNET.closure(synset)
         assert {synset, WORDNET.synset("entity.n.01")} <= closure
         assert all(WORDNET.closure(above) <= closure for above in closure)
 
 
-def test_every_name_leads_back() -> None:
+def test_every_name_leads_back():
     named = map(WORDNET.synset, "dog.n.01 frump.n.01 ample.s.02 snore.v.01 quickly.r.01 hot_dog.n.02".split())
     assert all(WORDNET.synset(WORDNET.name(synset)) == synset for synset in (*named, *range(0, len(WORDNET), 97)))
 
 
-def test_lexical_relations() -> None:
+def test_lexical_relations():
     assert "small" not in WORDNET.antonyms("huge", "a")
     assert WORDNET.antonyms("inside", "r") == {"outside"}
     assert "rider" in WORDNET.derived("ride", "v", "n")
@@ -72,7 +61,7 @@ def test_lexical_relations() -> None:
     assert {pair: WORDNET.entails(*pair) for pair in entails} == entails
 
 
-def test_what_is_unknown_is_named_or_nothing() -> None:
+def test_what_is_unknown_is_named_or_nothing():
     assert WORDNET.senses("xyzzy", "n") == WORDNET.senses_in_use("xyzzy", "n") == ()
     assert WORDNET.senses("hot_dog", "n") == WORDNET.senses("Hot dog", "n") != ()
     with pytest.raises(ValueError, match="pos must be one of n, v, a, r, was: noun"):
@@ -82,7 +71,7 @@ def test_what_is_unknown_is_named_or_nothing() -> None:
             WORDNET.synset(name)
 
 
-def test_build_names_what_is_missing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_build_names_what_is_missing(tmp_path, capsys):
     assert main(["wordnet", "--source", str(tmp_path), "--output", str(tmp_path / "wordnet.parquet")]) == 2
     message = capsys.readouterr().err
     assert message.startswith("wordnet: ") and "data.noun: no such file" in message
@@ -90,7 +79,7 @@ def test_build_names_what_is_missing(tmp_path: Path, capsys: pytest.CaptureFixtu
 
 @pytest.mark.slow
 @pytest.mark.skipif(not DEBIAN.is_dir(), reason="no WordNet in /usr/share/wordnet")
-def test_build_gives_the_shipped_bytes(tmp_path: Path) -> None:
+def test_build_gives_the_shipped_bytes(tmp_path):
     pytest.importorskip("nltk")
     assert main(["wordnet", "--output", str(tmp_path / "wordnet.parquet")]) == 0
     shipped = ROOT / "augment" / "data"

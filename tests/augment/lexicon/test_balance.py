@@ -1,7 +1,6 @@
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,6 @@ from negcap.augment.caption import Caption, by_image, from_parses
 from negcap.augment.evidence import batches
 from negcap.augment.generate import NegativesConfig, generate_for_images
 from negcap.augment.lexicon.lexicon import Lexicon
-from negcap.pipelines.engine.run import batches as batches_of_table
 from negcap.pipelines.engine.tables import WholeTable, hash_table, read_table
 from negcap.pipelines.stages.balance import TRAIN, BalanceConfig, first_images, fit, sample_shard
 from negcap.pipelines.stages.build import configure
@@ -22,7 +20,7 @@ from tests.augment.fixtures import sample_lexicon, sample_parses
 
 @pytest.fixture(scope="module")
 def images() -> list[list[Caption]]:
-    return by_image(from_parses(sample_parses()))
+    return by_image(from_parses(sample_parses()))[:60]
 
 
 def imbalance(operator: str, images: list[list[Caption]], lexicon: Lexicon) -> float:
@@ -45,7 +43,7 @@ def factors(kind: str, images: Sequence[Sequence[Caption]], lexicon: Lexicon) ->
     return fit_factors(kind, lexicon.entries(kind).names, found)
 
 
-def test_balanced_entries_enter_as_often_as_they_leave(images: list[list[Caption]]) -> None:
+def test_balanced_entries_enter_as_often_as_they_leave(images):
     lexicon = sample_lexicon()
     before = imbalance("noun", images, lexicon)
     nouns = lexicon.nouns.rebalanced(factors("noun", images, lexicon))
@@ -53,7 +51,7 @@ def test_balanced_entries_enter_as_often_as_they_leave(images: list[list[Caption
     assert imbalance("noun", images, replace(lexicon, by_kind={**lexicon.by_kind, "noun": nouns})) < 0.9 * before
 
 
-def test_fitting_leaves_no_trace_and_repeats_itself(images: list[list[Caption]]) -> None:
+def test_fitting_leaves_no_trace_and_repeats_itself(images):
     lexicon = sample_lexicon()
     once, again = factors("preposition", images[:20], lexicon), factors("preposition", images[:20], lexicon)
     assert once == again
@@ -64,18 +62,13 @@ def test_fitting_leaves_no_trace_and_repeats_itself(images: list[list[Caption]])
     assert set(factors("verb", [], lexicon).values()) == {1.0}  # without captions all weigh the same
 
 
-def test_what_cannot_be_is_named() -> None:
-    with pytest.raises(ValueError, match="kind must be one of noun, .*, was: surface"):
-        factors("surface", [], sample_lexicon())
-
-
 def parses(splits: dict[str, str]) -> pa.Table:
     """Three captions of each image."""
     rows = [(f"{image}:{n}", image, split) for image, split in splits.items() for n in range(3)]
     return pa.table(list(zip(*rows, strict=True)), ["caption_id", "image_id", "split"])
 
 
-def test_the_sample_is_of_whole_images_whatever_the_shards() -> None:
+def test_the_sample_is_of_whole_images_whatever_the_shards():
     table = parses({f"i{n}": "" for n in range(20)})
     config = BalanceConfig(balance_sample=10)
     whole = first_images([sample_shard(table, config)], config.balance_sample)
@@ -87,16 +80,7 @@ def test_the_sample_is_of_whole_images_whatever_the_shards() -> None:
     assert set(sampled["split"].to_pylist()) == {"train", "restval"} and set(sampled[TRAIN].to_pylist()) == {0}
 
 
-def test_a_sample_is_cut_between_images() -> None:
-    table = first_images([sample_shard(parses(dict.fromkeys("abcdefg", "test")), BalanceConfig())], 100)
-    for size in (1, 3, 4, 7, 100):
-        parts = list(batches_of_table(table, size))
-        assert pa.concat_tables(parts).equals(table)
-        assert all(len(part) >= size for part in parts[:-1])
-        assert sum(len(set(part["image_id"].to_pylist())) for part in parts) == 7
-
-
-def test_the_factors_are_the_same_however_the_sample_is_cut(sample_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_factors_are_the_same_however_the_sample_is_cut(sample_run, monkeypatch):
     stored = next(read_table(sample_run, "balance")).to_pylist()
     monkeypatch.setattr("negcap.pipelines.stages.balance.PART_CAPTIONS", 7)
     shared = [WholeTable(sample_run / name, hash_table(sample_run, name)) for name in ("lexicon", "truth")]
@@ -123,6 +107,6 @@ def test_the_factors_are_the_same_however_the_sample_is_cut(sample_run: Path, mo
         ({"preset": "vse-c-paper"}, ()),
     ],
 )
-def test_the_kinds_that_operators_sample_are_balanced(options: dict[str, Any], kinds: tuple[str, ...]) -> None:
+def test_the_kinds_that_operators_sample_are_balanced(options, kinds):
     assert configure("balance", {"lexicon": "own", **options}).kinds == kinds
     assert configure("balance", {"lexicon": "reference", **options}).kinds is None

@@ -7,29 +7,20 @@ from negcap.augment.language.parse import parse
 from negcap.augment.operators.negation_sites import FRAMES, added_sites, noun_sites
 from negcap.augment.rows import Row
 from tests.augment.fixtures import accepted, sentences
+from tests.cases import cases_of
+
+CASES = cases_of(__file__)["negation"]
 
 pytestmark = pytest.mark.usefixtures("without_floors")
 
 
-@pytest.mark.parametrize(
-    ("text", "frame", "said"),
-    [
-        ("A man with a dog is riding.", "with", {"without a dog", "with no dog"}),
-        ("A man wearing a red hat rides a bike.", "wear", {"wearing no dog"}),
-        ("A woman holding an umbrella is sitting.", "hold", {"without a dog", "with no dog"}),
-        ("A boy in a helmet rides.", "in", {"without a dog", "with no dog"}),
-        ("A table with a cup and a plate.", "and", {"and no dog", "but no dog"}),
-        ("There is a horse on the road.", "there", {"no dog"}),
-        ("A man sits on a bench.", "near", {"with no dog nearby", "with no dog in sight"}),
-    ],
-)
-def test_a_site_negates_in_words_that_people_use(text: str, frame: str, said: set[str]) -> None:
-    sites = [site for site in noun_sites(parse([text])[0]) if site.frame == frame]
-    assert len(sites) == 1
-    assert sites[0].negate(a="a dog", no="dog").new in said
+@pytest.mark.parametrize(("text", "frame", "negations"), CASES["sites"])
+def test_a_site_negates_in_words_that_people_use(text, frame, negations):
+    (site,) = (site for site in noun_sites(parse([text])[0]) if site.frame == frame)
+    assert site.negate(a="a dog", no="dog").new in negations
 
 
-def test_existence_is_said_of_the_whole_picture() -> None:
+def test_existence_is_said_of_the_whole_picture():
     site, frame = added_sites(parse(["two dogs sleep ."])[0])["exists"], FRAMES["exists"]
     assert site.end == len("two dogs sleep")
     assert site.negate(no="cats", be_no="are").new == "there are no cats in the picture"
@@ -38,18 +29,18 @@ def test_existence_is_said_of_the_whole_picture() -> None:
     assert site.edit(frame.asserted, {"a": "dogs", "be": "are"}).new == "there are dogs in the picture"
 
 
-def test_what_is_bound_counted_or_taken_up_is_not_negated() -> None:
+def test_what_is_bound_counted_or_taken_up_is_not_negated():
     texts = """A man with a big nose. A box filled with apples is here. A man with two dogs and their toys.
         A man looking at the ocean. A man with a hat takes it off. A room with no table."""
     assert [one.text for one in parse(sentences(texts)) if noun_sites(one)] == []
 
 
-def test_what_a_caption_negates_is_asserted() -> None:
+def test_what_a_caption_negates_is_asserted():
     assert "A man with a hat." in accepted("negation", "A man without a hat.")
     assert not accepted("true_negation", "A man without a hat.")
 
 
-def test_false_and_true_sentences_are_about_the_same_nouns() -> None:
+def test_false_and_true_sentences_are_about_the_same_nouns():
     false = accepted("negation", "A man with a dog sits.")
     true = accepted("true_negation", "A man with a dog sits.")
     denied = {text for text in false if "without a dog" in text or "with no dog s" in text}
@@ -66,7 +57,7 @@ def test_false_and_true_sentences_are_about_the_same_nouns() -> None:
     assert pairs
 
 
-def test_a_caption_without_such_a_site_is_corrected() -> None:
+def test_a_caption_without_such_a_site_is_corrected():
     text = "A man is sitting on the grass."
     true, false = accepted("true_negation", text), accepted("negation", text)
     swapped = {re.sub(r"(\w+), not (the )?(\w+)", r"\3, not \2\1", one) for one in true if ", not a" not in one}
@@ -74,7 +65,7 @@ def test_a_caption_without_such_a_site_is_corrected() -> None:
     assert len(true) == len(false) and not true & false
 
 
-def test_what_a_sibling_mentions_is_not_absent() -> None:
+def test_what_a_sibling_mentions_is_not_absent():
     def missing(*siblings: str) -> set[str]:
         made = accepted("true_negation", "A man sits on a bench with a ball.", *siblings)
         return {word for text in made if " no " in text for word in text.split(" no ")[1].rstrip(".").split()[:1]}
@@ -84,7 +75,7 @@ def test_what_a_sibling_mentions_is_not_absent() -> None:
     assert one not in missing(f"A {one} near a man.")
 
 
-def test_what_a_negation_takes_to_be_absent_is_checked_as_if_it_were_asserted() -> None:
+def test_what_a_negation_takes_to_be_absent_is_checked_as_if_it_were_asserted():
     made = Row("negated_noun", (), (0,), "hat | not dog", "dog | not hat", absent="dog")
     asserted = made.assertion
     assert asserted is not None and (asserted.change, asserted.replaced, asserted.replacement) == ("noun", "hat", "dog")

@@ -1,8 +1,5 @@
 """What each operator makes of captions, what it never makes, and what it leaves alone."""
 
-import tomllib
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -12,20 +9,21 @@ from negcap.augment.operators import OPERATORS, PRESETS, operator_named, operato
 from negcap.augment.operators.numeral import MIN_RATIO
 from negcap.augment.reproducible import record_rng
 from negcap.augment.truth.contradiction import interchangeable
-from tests.augment.fixtures import accepted, batch_of, proposals, sample_lexicon, sentences
+from tests.augment.fixtures import accepted, batch_of, sample_lexicon, sentences
+from tests.cases import cases_of
 
 pytestmark = pytest.mark.usefixtures("without_floors")
-CASES, SETS = (tomllib.loads(Path(__file__).with_name(name).read_text("utf-8")) for name in ("cases.toml", "sets.toml"))
+CASES, SETS = cases_of(__file__), cases_of(__file__, "sets.toml")
 
 
-def test_an_unknown_operator_or_preset_lists_the_valid_ones() -> None:
+def test_an_unknown_operator_or_preset_lists_the_valid_ones():
     with pytest.raises(ValueError, match="noun, numeral, shuffle, preposition, .*, was: adverb"):
         operator_named("adverb")
     with pytest.raises(ValueError, match="preset must be one of vse-c, univse, negation, benchmark, all, .*, was: vse"):
         operators_of_preset("vse")
 
 
-def test_presets_name_operators_and_share_a_family_as_the_papers_do() -> None:
+def test_presets_name_operators_and_share_a_family_as_the_papers_do():
     assert {name for names in PRESETS.values() for name in names} == set(OPERATORS)
     assert set(operators_of_preset("all")) == {name for name in OPERATORS if OPERATORS[name].traits.is_checked}
     shares: dict[str, float] = {}
@@ -36,7 +34,7 @@ def test_presets_name_operators_and_share_a_family_as_the_papers_do() -> None:
     assert {20 * OPERATORS[name].traits.share for name in operators_of_preset("univse")} == {5.0}
 
 
-def test_random_streams_belong_to_seed_operator_and_caption() -> None:
+def test_random_streams_belong_to_seed_operator_and_caption():
     keys = [(0, "noun", "a"), (1, "noun", "a"), (0, "numeral", "a"), (0, "noun", "b")]
     assert len({record_rng(*key).random() for key in keys}) == 4
     assert record_rng(0, "noun", "a").random() == record_rng(0, "noun", "a").random()
@@ -48,28 +46,28 @@ def cases(kind: str, table: dict[str, dict[str, list[list[str]]]] = CASES) -> li
 
 
 @pytest.mark.parametrize(("name", "text", "expected"), [*cases("made"), *cases("made", SETS)])
-def test_what_is_made_keeps_the_grammar_of_the_caption(name: str, text: str, expected: list[str]) -> None:
+def test_what_is_made_keeps_the_grammar_of_the_caption(name, text, expected):
     assert set(expected) <= accepted(name, text)
 
 
 @pytest.mark.parametrize(("name", "text", "kept"), cases("kept", SETS))
-def test_what_is_named_again_divided_or_listed_is_kept(name: str, text: str, kept: list[str]) -> None:
+def test_what_is_named_again_divided_or_listed_is_kept(name, text, kept):
     assert not [made for made in accepted(name, text) for words in kept if words not in made]
 
 
 @pytest.mark.parametrize(("name", "text", "words"), cases("together", SETS))
-def test_all_mentions_of_a_thing_change(name: str, text: str, words: list[str]) -> None:
+def test_all_mentions_of_a_thing_change(name, text, words):
     counts = {made.count(word) for made in accepted(name, text) for word in words}
     assert counts <= {0, *(text.count(word) for word in words)} and 0 in counts
 
 
 @pytest.mark.parametrize(("name", "text", "expected"), cases("only"))
-def test_this_is_made_and_nothing_else(name: str, text: str, expected: list[str]) -> None:
+def test_this_is_made_and_nothing_else(name, text, expected):
     assert accepted(name, text) == set(expected)
 
 
 @pytest.mark.parametrize(("name", "texts", "never"), cases("never"))
-def test_nothing_is_said_that_may_be_true_or_is_no_english(name: str, texts: str, never: list[str]) -> None:
+def test_nothing_is_said_that_may_be_true_or_is_no_english(name, texts, never):
     made = accepted(name, *sentences(texts))
     assert made and not [text for text in made for word in never if word in text]
 
@@ -77,7 +75,7 @@ def test_nothing_is_said_that_may_be_true_or_is_no_english(name: str, texts: str
 @pytest.mark.parametrize(
     ("name", "text"), [(name, text) for name, texts in CASES["left_alone"].items() for text in texts]
 )
-def test_what_cannot_be_exchanged_is_left_alone(name: str, text: str) -> None:
+def test_what_cannot_be_exchanged_is_left_alone(name, text):
     assert not accepted(name, text)
 
 
@@ -85,69 +83,31 @@ ABSENT = "A room with no table. A man without a hat. A street without a car or a
 
 
 @pytest.mark.parametrize("text", sentences(ABSENT))
-def test_what_is_not_there_is_left_alone(text: str) -> None:
+def test_what_is_not_there_is_left_alone(text):
     made = set().union(*(accepted(name, text) for name in ("noun", "object", "numeral", "attribute")))
     assert not [one for one in made if not any(f" {word}" in one for word in ("table", "hat", "car", "bus", "dog"))]
 
 
-def test_refusals_have_reasons() -> None:
-    assert {reason for _, reason in proposals("noun", "A dog is lying on a couch.", "A cat is next to a dog.")} >= {
-        "related_in_sibling",
-        None,
-    }
-    made = proposals("attribute", "A small white dog is on the grass.", "A brown dog is on the grass.")
-    assert {reason for text, reason in made if " yellow " in text or " brown " in text} == {"sibling_says_so"}
-    assert any(reason is None and " black " in text for text, reason in made)
-    verbs = dict(proposals("verb", "A man is standing on the street.", "A man sits on the ground."))
-    assert verbs["A man is sitting on the street."] == "sibling_says_so"
-    assert accepted("verb", "A man is standing on the street.", "A man is in the street.")  # an auxiliary says nothing
-    swapped = proposals("shuffle", "A girl watches a dog with her kite.")
-    assert set(swapped) == {("A dog watches a girl with her kite.", "dangling_pronoun")}
-    assert not accepted("swap_attribute", "A red car is next to a blue house.", "A red house.")
-
-
-def test_shuffle_exchanges_two_phrases() -> None:
-    made = accepted("shuffle", "A boy throws a ball to a dog.")
-    assert made <= {"A ball throws a boy to a dog.", "A dog throws a ball to a boy.", "A boy throws a dog to a ball."}
-    assert "A dog throws a ball to a boy." in made
-
-
-@pytest.mark.parametrize(
-    ("text", "one", "other"),
-    [
-        ("A boy is behind a car and a girl is behind the car.", "boy", "girl"),
-        ("A cat is on a car and a dog is on a car.", "cat", "dog"),
-        ("A boy is behind a red car and a girl is behind a red car.", "boy", "girl"),
-        ("A dog is beside a tree, while two cats are next to the tree.", "dog", "cats"),
-        ("A boy is on a couch and a small chair is beside the couch.", "chair", "couch"),
-        ("Plates loaded with apples and dogs with cups.", "dogs", "cups"),
-        ("A kitchen with a table some chairs a couch and a lamp.", "table", "chairs"),
-        ("A vase holds water as well as a flower.", "water", "flower"),
-        ("A man sits on a bench on a street.", "bench", "street"),
-        # a relation in space holds from either side, and "the" takes up a thing that is described once
-        ("A man is next to a car and the car is next to a truck.", "man", "truck"),
-        ("A boy is behind a red car and a girl is behind the car.", "boy", "girl"),
-    ],
-)
-def test_shuffle_never_says_the_same_again(text: str, one: str, other: str) -> None:
+@pytest.mark.parametrize(("text", "one", "other"), CASES["operators"]["same_again"])
+def test_shuffle_never_says_the_same_again(text, one, other):
     (caption,) = parse([text])
     last = {token.lower: token for token in caption.tokens}
     assert interchangeable(caption, last[one], last[other])
 
 
-def test_relation_samples_its_parts_from_their_own_nouns_and_adds_nothing() -> None:
+def test_relation_samples_its_parts_from_their_own_nouns_and_adds_nothing():
     made = accepted("relation", "A dog is next to a tree.")
     assert made and all(text.startswith("A dog ") or text.endswith(" next to a tree.") for text in made)
     assert not accepted("relation", "A dog.")
 
 
-def test_a_pronoun_follows_what_it_means() -> None:
+def test_a_pronoun_follows_what_it_means():
     made = accepted("numeral", "There is a boat with a dog in it.")
     assert {text for text in made if "two boats" in text} == {"There are two boats with a dog in them."}
     assert {text for text in made if "two dogs" in text} <= {"There is a boat with two dogs in it."}
 
 
-def test_which_prepositions_may_replace_which() -> None:
+def test_which_prepositions_may_replace_which():
     table = preposition_table()
     pairs = "towards/to behind/past under/below on/over in/at by/with".split()  # of VSE-C's Table 8
     for one, other in (pair.split("/") for pair in (*pairs, "next to/near", "on/on", "inside/in", "under/next to")):
@@ -159,7 +119,7 @@ def test_which_prepositions_may_replace_which() -> None:
         assert table.are_exclusive(old, new, noun) and not table.are_exclusive(old, new, other)
 
 
-def test_every_relation_in_space_has_prepositions_and_excludes_another() -> None:
+def test_every_relation_in_space_has_prepositions_and_excludes_another():
     table = preposition_table()
     assert set(table.relations) <= table.entries
     assert {one for one, _ in table.exclusions} == set(table.relations.values())
@@ -177,12 +137,12 @@ def replacements(kind: str, text: str) -> dict[str, set[str]]:
 
 
 @pytest.mark.parametrize(("text", "replaced"), CASES["replaced"].items())
-def test_a_noun_is_replaced_where_another_thing_would_exclude_it(text: str, replaced: str) -> None:
+def test_a_noun_is_replaced_where_another_thing_would_exclude_it(text, replaced):
     assert set(replacements("noun", text)) == set(replaced.split())
 
 
 @pytest.mark.parametrize("text", ["A dog runs.", "Two men play in a field with a ball."])
-def test_numerals_that_the_lexicon_finds_unlikely_are_not_tried(text: str) -> None:
+def test_numerals_that_the_lexicon_finds_unlikely_are_not_tried(text):
     table = batch_of([parse([text])], "numeral").candidates
     assert np.isnan(table.log_odds).all() and set(table.slot.tolist()) == set(range(len(table.slots)))
     for slot in range(len(table.slots)):
@@ -190,28 +150,13 @@ def test_numerals_that_the_lexicon_finds_unlikely_are_not_tried(text: str) -> No
         assert tried.min() >= MIN_RATIO * tried.max() > 0
 
 
-@pytest.mark.parametrize(
-    ("one", "other", "expected"),
-    [
-        ("red", "blue", True), ("wet", "dry", True), ("young", "old", True), ("striped", "plaid", True),
-        ("wooden", "metal", True), ("empty", "crowded", True), ("large", "tiny", True), ("sunny", "overcast", True),
-        ("red", "pink", False), ("grey", "silver", False), ("young", "tall", False), ("red", "striped", False),
-        ("large", "huge", False), ("old", "senior", False), ("red", "red", False), ("other", "red", False),
-    ],
-)  # fmt: skip
-def test_which_attributes_exclude_one_another(one: str, other: str, expected: bool) -> None:
+@pytest.mark.parametrize(("one", "other", "expected"), CASES["operators"]["attributes_exclude"])
+def test_which_attributes_exclude_one_another(one, other, expected):
     assert are_incompatible(one, other) == are_incompatible(other, one) == expected
 
 
-def test_the_groups_of_univse_are_kept_together() -> None:
+def test_the_groups_of_univse_are_kept_together():
     groups = """white snowy polar; red pink; blue cloudy; green grassy; brown sandy yellow orange; rocky concrete"""
     for group in map(str.split, groups.split(";")):
         assert not [(a, b) for a in group for b in group if are_incompatible(a, b)]
     assert {"red", "blue", "wooden"} <= attribute_table().dimensions.keys() and "other" in attribute_table().vague
-
-
-def test_attribute_replaces_by_what_excludes_it() -> None:
-    replaced = [text for text in accepted("attribute", "A red car is parked on the street.") if len(text.split()) == 8]
-    assert replaced
-    assert not [text for text in replaced for word in ("pink", "large", "old", "wooden") if f" {word} " in text]
-    assert accepted("attribute", "A man in a black jacket.")

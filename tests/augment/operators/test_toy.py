@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -46,36 +47,38 @@ class Mirror(ListingOperator):
         return None
 
 
-def made(monkeypatch: pytest.MonkeyPatch, images: list[str]) -> tuple[list[dict], list[dict], dict]:
-    """The negatives and rejections of the texts, and the counters, with the new operator."""
+class Made(NamedTuple):
+    negatives: list[dict]
+    rejections: list[dict]
+    counts: dict[str, int]
+
+
+def made(monkeypatch: pytest.MonkeyPatch, images: list[str]) -> Made:
+    """What the new operator makes of the texts, each of the image beside it."""
     monkeypatch.setitem(OPERATORS, "mirror", Mirror("mirror", Traits("relation", 0.5)))
-    config = NegativesConfig(operators=("mirror", "noun"), per_family=2, preferred_unnatural=1.0, max_compatible=1.0)
+    config = NegativesConfig(operators=("mirror", "noun"), preferred_unnatural=1.0, max_unnatural=1.0, max_compatible=1)
     parses = parse_texts(TEXTS, images, [f"c{number}" for number in range(len(TEXTS))])
-    tables, counts = generate_tables(parses, sample_lexicon(), config.changed(max_unnatural=1.0))
+    tables, counts = generate_tables(parses, sample_lexicon(), config)
     check(tables["negatives"], NEGATIVES)
     check(tables["rejections"], REJECTIONS)
     negatives, rejections = (
         [row for row in tables[name].to_pylist() if row["operator"] == "mirror"] for name in ("negatives", "rejections")
     )
-    return negatives, rejections, counts
+    return Made(negatives, rejections, counts)
 
 
-def test_a_new_operator_needs_no_other_file(monkeypatch: pytest.MonkeyPatch) -> None:
-    negatives, rejections, counts = made(monkeypatch, ["i0", "i1", "i2"])
-    assert [(row["text"], row["family"], row["replaced"], row["replacement"]) for row in negatives] == [
+def test_a_new_operator_needs_no_other_file_and_says_itself_what_may_be_true(monkeypatch):
+    apart = made(monkeypatch, ["i0", "i1", "i2"])
+    assert [(row["text"], row["family"], row["replaced"], row["replacement"]) for row in apart.negatives] == [
         ("A dog on the right of a cat.", "relation", "left", "right"),
         ("A cat is left behind a dog.", "relation", "right", "left"),
     ]
-    assert all(0 < row["p_unnatural"] < 1 and row["plausibility"] is not None for row in negatives)
-    assert [(row["caption"], row["reason"]) for row in rejections] == [(TEXTS[2], "no_candidate")]
-    assert counts["mirror.rows"] == counts["mirror.captions"] == 2 and counts["noun.rows"] > 0
-
-
-def test_a_new_operator_says_itself_what_may_be_true(monkeypatch: pytest.MonkeyPatch) -> None:
-    negatives, rejections, _ = made(monkeypatch, ["i0", "i0", "i0"])
-    assert not negatives
-    found = {(row["caption_id"], row["reason"], row["detail"], row["sibling_id"]) for row in rejections}
-    assert found == {
+    assert all(0 < row["p_unnatural"] < 1 and row["plausibility"] is not None for row in apart.negatives)
+    assert [(row["caption"], row["reason"]) for row in apart.rejections] == [(TEXTS[2], "no_candidate")]
+    assert apart.counts["mirror.rows"] == apart.counts["mirror.captions"] == 2 and apart.counts["noun.rows"] > 0
+    together = made(monkeypatch, ["i0", "i0", "i0"])
+    assert not together.negatives
+    assert {(row["caption_id"], row["reason"], row["detail"], row["sibling_id"]) for row in together.rejections} == {
         ("c0", "sibling_says_so", "right", "c1"), ("c1", "sibling_says_so", "left", "c0"),
         ("c2", "no_candidate", None, None),
     }  # fmt: skip
@@ -131,24 +134,13 @@ def with_adverbs(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("with_adverbs")
-def test_a_new_kind_is_counted_and_mentioned_by_its_row_alone() -> None:
-    captions = captions_of("A dog runs quickly.", "A dog eats slowly.", "A dog quickly runs.")
-    counted = count_captions(captions).to_pylist()
-    words = {one["entry"]: one["count"] for one in counted if one["kind"] == "adverb" and not one["place"]}
-    assert words == {"quickly": 2, "slowly": 1}
-    first, second, _ = gather_evidence([captions])
-    assert first.caption_mentions["adverb"] == {("run", "quickly")}
-    assert first.sibling_mentions["adverb"] == {("eat", "slowly"), ("run", "quickly")}
-    assert second.sibling_mentions["adverb"] == {("run", "quickly")}
-
-
-@pytest.mark.usefixtures("with_adverbs")
-def test_a_new_kind_is_a_row_and_an_operator() -> None:
+def test_a_new_kind_is_a_row_and_an_operator():
     texts = ["A dog runs quickly.", "A dog eats slowly.", "A man looks closely at a dog.", "A dog happily runs."]
     parses = parse_texts(texts, ["i0", "i0", "i1", "i2"], [f"c{number}" for number in range(4)])
     lexicon = Lexicon.from_table(
         select_entries(count_captions([*from_parses(parses)] * 2), 1, Concreteness.load(), 0.0)
     )
+    assert gather_evidence([captions_of(*texts[:2])])[0].sibling_mentions["adverb"] == {("eat", "slowly")}
     words = {"quickly", "slowly", "closely", "happily"}
     assert set(lexicon.entries("adverb").names) == words
     config = NegativesConfig(operators=("adverb",), preferred_unnatural=1.0, max_unnatural=1.0, max_compatible=1.0)

@@ -18,12 +18,12 @@ def made(name: str, *texts: str, per_family: int = 20) -> list[Row]:
     return results(name, first_of(texts), per_family=per_family).accepted
 
 
-def test_the_papers_operators_are_unchecked_and_not_in_all() -> None:
+def test_the_papers_operators_are_unchecked_and_not_in_all():
     assert set(UNCHECKED) == set(PAPERS) and not set(UNCHECKED) & set(operators_of_preset("all"))
     assert not any(OPERATORS[name].traits.is_rated for name in PAPERS)
 
 
-def test_nouns_are_uniform_and_neither_above_nor_below() -> None:
+def test_nouns_are_uniform_and_neither_above_nor_below():
     found = made("uniform_noun", "A dog is lying on a couch.", "An animal and a cat on a table.", per_family=1000)
     new = Counter(one.replacement for one in found if one.replaced == "dog")
     assert {"cat", "table"} <= set(new)  # also what a sibling caption says
@@ -35,7 +35,7 @@ def test_nouns_are_uniform_and_neither_above_nor_below() -> None:
     assert len(new) == len(written)
 
 
-def test_numerals_and_noun_phrases_take_every_other_value_or_order() -> None:
+def test_numerals_and_noun_phrases_take_every_other_value_or_order():
     found = {one.text for one in made("uniform_numeral", "Two dogs are running.")}
     assert {"A dog are running.", "Three dogs are running."} <= found  # the verb stays, as in the paper
     assert not any(text.startswith(("Two ", "One ")) for text in found)
@@ -44,7 +44,7 @@ def test_numerals_and_noun_phrases_take_every_other_value_or_order() -> None:
     assert {one.text for one in made("uniform_shuffle", orders[0])} == set(orders[1:])
 
 
-def test_an_order_that_says_what_its_caption_says_is_rejected_and_no_sibling_is_named() -> None:
+def test_an_order_that_says_what_its_caption_says_is_rejected_and_no_sibling_is_named():
     evidence = first_of(("A dog throws a dog to a dog.", "A dog throws a ball to a dog."))
     rejected = results("uniform_shuffle", evidence).rejected
     assert rejected and {(row.reason, row.detail, row.sibling_id) for row in rejected} == {
@@ -52,7 +52,7 @@ def test_an_order_that_says_what_its_caption_says_is_rejected_and_no_sibling_is_
     }
 
 
-def test_no_noun_phrase_takes_the_place_of_one_that_it_is_joined_to() -> None:
+def test_no_noun_phrase_takes_the_place_of_one_that_it_is_joined_to():
     assert made("uniform_shuffle", "A boy, two balls and a dog with a cat.") == []
     found = {one.text for one in made("uniform_shuffle", "A boy and a dog on a hill.")}
     assert found == {"A hill and a dog on a boy.", "A boy and a hill on a dog."}
@@ -60,7 +60,7 @@ def test_no_noun_phrase_takes_the_place_of_one_that_it_is_joined_to() -> None:
     assert len({one.text for one in made("uniform_shuffle", long)}) == 20
 
 
-def test_prepositions_share_no_set_of_table_8() -> None:
+def test_prepositions_share_no_set_of_table_8():
     found = made("uniform_preposition", "A man in a hat stands on a hill next to a car.", per_family=1000)
     sets = preposition_table().sets
     assert {one.replaced for one in found} == {"in", "on", "next to"}
@@ -71,7 +71,7 @@ def test_prepositions_share_no_set_of_table_8() -> None:
     assert {"above", "behind"} <= {one.replacement for one in found}
 
 
-def test_univse_makes_five_of_each_for_every_caption() -> None:
+def test_univse_makes_five_of_each_for_every_caption():
     for text in ("A red car.", "Two dogs run.", "A man rides a horse on a beach."):
         for name in PRESETS["univse-paper"]:
             found = made(name, text)
@@ -79,7 +79,7 @@ def test_univse_makes_five_of_each_for_every_caption() -> None:
             assert {one.p_true for one in found} == {one.plausibility for one in found} == {None}
 
 
-def test_univse_attributes_are_of_the_37_outside_the_group_and_not_said() -> None:
+def test_univse_attributes_are_of_the_37_outside_the_group_and_not_said():
     assert len(attribute_table().univse) == 37
     found = made("uniform_attribute", "A red car.", "A dirty car.", per_family=1000)
     words = {one.replacement for one in found}
@@ -89,7 +89,7 @@ def test_univse_attributes_are_of_the_37_outside_the_group_and_not_said() -> Non
     assert not {"brown", "sandy", "yellow", "orange"} & sibling
 
 
-def test_univse_relations_change_a_noun_in_two_of_three_cases_and_add_either_side() -> None:
+def test_univse_relations_change_a_noun_in_two_of_three_cases_and_add_either_side():
     operator, batch = OPERATORS["uniform_relation"], batch_of([captions_of("A man rides a horse.")])
     assert isinstance(operator, ListingOperator)
     listed = islice(operator.list_rows(batch.evidence[0], batch, 0), 600)
@@ -100,8 +100,14 @@ def test_univse_relations_change_a_noun_in_two_of_three_cases_and_add_either_sid
     assert any(text.endswith(" two dogs run.") for text in texts)
 
 
-def test_univse_objects_are_not_said_of_the_image() -> None:
+def test_univse_objects_are_not_said_of_the_image():
     found = made("uniform_object", "A dog on a couch.", "A cat near a window.", per_family=400)
     words = {one.replacement for one in found}
     assert words and not {"dog", "couch", "cat", "window"} & words
     assert any(one.replaced == "" and " and a" in one.text for one in found)
+
+
+def test_a_seed_makes_the_same_negatives_in_every_version():
+    """By the keys of sampling, of the operator's name alone for what is replaced."""
+    texts = [row.text for row in made("uniform_noun", "A dog is lying on a couch.", per_family=3)]
+    assert texts == ["A boot is lying on a couch.", "A girl is lying on a couch.", "A dog is lying on a taxi."]

@@ -48,7 +48,7 @@ def texts(lexicon: Lexicon) -> list[str]:
 
 
 @pytest.mark.parametrize("name", ["own", "reference"])
-def test_no_operator_fails(name: str) -> None:
+def test_no_operator_fails(name):
     lexicon, truth = (
         (sample_lexicon(), None) if name == "own" else _load_resources("reference", ("", "", ""), MAX_P_TRUE, None)
     )

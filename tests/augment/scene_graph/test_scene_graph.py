@@ -26,18 +26,18 @@ LINES = Path(__file__).with_name("captions.tsv").read_text("utf-8").splitlines()
 
 
 @pytest.mark.parametrize(("kind", "text", "expected"), [line.split("\t") for line in LINES])
-def test_graphs(kind: str, text: str, expected: str) -> None:
+def test_graphs(kind, text, expected):
     assert said(text)[kind] == set(filter(None, expected.split(", ")))
 
 
-def test_simple_names_are_one_word_and_have_one_attribute() -> None:
+def test_simple_names_are_one_word_and_have_one_attribute():
     text = "A tall young man with a tennis racket and a hot dog in his right hand."
     graph = said(text, simple=True)
     assert (graph["objects"], graph["attributes"]) == ({"man", "racket", "dog", "hand"}, {"man: tall"})
     assert "man > with > racket" in graph["relations"]
 
 
-def test_positions_are_those_of_the_words() -> None:
+def test_positions_are_those_of_the_words():
     caption = parse(["A light brown horse stands in front of the tennis player's car."])[0]
     graph = scene_graph(caption)
     assert [caption.span(o.start, o.token + 1) for o in graph.objects] == ["horse", "tennis player", "car"]
@@ -50,7 +50,7 @@ def test_positions_are_those_of_the_words() -> None:
 
 
 @pytest.mark.parametrize("text", ["", ".", "the", "of of of", "is", "a a a", "12 34", "Ω≈ç√", "www.x.org 🙂"])
-def test_no_sentence_is_no_error(text: str) -> None:
+def test_no_sentence_is_no_error(text):
     (caption,) = parse([text])
     assert whole(scene_graph(caption), caption)
 
@@ -96,14 +96,14 @@ def bad_parses(draw: st.DrawFn) -> Caption:
 
 
 @given(bad_parses(), st.booleans())
-def test_no_parse_is_too_bad(caption: Caption, simple: bool) -> None:
+def test_no_parse_is_too_bad(caption, simple):
     graph = scene_graph(caption, simple)
     assert whole(graph, caption)
     assert scene_graph(caption, simple) == graph
 
 
 @pytest.mark.data
-def test_graphs_are_those_of_factual(real_data: Path) -> None:
+def test_graphs_are_those_of_factual(real_data):
     texts, golds = read(str(real_data / "factual" / "dev.csv.gz"))
     reached = scores(golds, [predicted(caption) for caption in parse(texts)])
     least = {"objects": 89, "attributes": 74, "relations": 60, "all": 78, "exact": 48}

@@ -5,106 +5,55 @@ import pytest
 from negcap.augment.language.parse import parse
 from negcap.augment.slots.nouns import attribute_slots, noun_slots, numeral_slots
 from negcap.augment.slots.verbs import are_incompatible, inflect_verb, preposition_slots, verb_slots
-from tests.augment.fixtures import sentences
+from tests.cases import cases_of
+
+CASES = cases_of(__file__)["slots"]
 
 
-@pytest.mark.parametrize(
-    ("text", "entry", "form", "plural"),
-    [
-        ("A plate with some bread.", "bread", "some", False),
-        ("Several zebra in a field.", "zebra", "plural", True),
-        ("A few deer in a field.", "deer", "plural", True),
-        ("One more cat in a box.", "cat", "a", False),
-        ("All the food on a table.", "food", "some", False),
-        ("The dog's bed.", "bed", "the", False),
-    ],
-)
-def test_forms_of_noun_slots(text: str, entry: str, form: str, plural: bool) -> None:
+@pytest.mark.parametrize(("text", "entry", "form", "plural"), CASES["forms"])
+def test_forms_of_noun_slots(text, entry, form, plural):
     slots = {slot.entry: slot for slot in noun_slots(parse([text])[0])}
     assert (slots[entry].form, slots[entry].plural) == (form, plural)
 
 
-PLURALS = {  # those that may be edited: not behind a singular determiner
-    "A tan dog licks a girls hand.": [],
-    "a man holds a girls hand": [],
-    "A women stands behind a fence.": [],
-    "A child pulls an umbrellas out of a bag.": [],
-    "Each dogs runs.": [],
-    "A few dogs run.": ["dog"],
-    "Another two men sit on a bench.": ["man"],
-    "Two girls hold a dog.": ["girl"],
-    "A man with many hats.": ["hat"],
-}
+def test_a_plural_is_edited_where_its_number_is_clear():
+    for text, editable in CASES["plurals"].items():
+        assert [slot.entry for slot in noun_slots(parse([text])[0]) if slot.plural] == editable, text
 
 
-def test_a_plural_is_edited_where_its_number_is_clear() -> None:
-    found = [[slot.entry for slot in noun_slots(one) if slot.plural] for one in parse(list(PLURALS))]
-    assert dict(zip(PLURALS, found, strict=True)) == PLURALS
-
-
-def test_slots_know_compounds_quantities_and_prepositions_of_several_words() -> None:
+def test_slots_know_compounds_quantities_and_prepositions_of_several_words():
     caption, other = parse(["A woman is holding two tennis rackets.", "A dog is standing in front of a car."])
     assert [slot.entry for slot in noun_slots(caption)] == ["woman", "tennis racket"]
     assert [(slot.entry, slot.value) for slot in numeral_slots(caption)] == [("a", 1), ("two", 2)]
     assert [(slot.entry, slot.end - slot.start) for slot in preposition_slots(other)] == [("in front of", 3)]
 
 
-ATTRIBUTES = {
-    "A red car.": [("red", "car", "attributive")],
-    "The car is red.": [("red", "car", "predicative")],
-    "A big brown dog.": [("big", "dog", "attributive"), ("brown", "dog", "attributive")],
-    "A black and white cat.": [("black", "cat", "attributive"), ("white", "cat", "attributive")],
-    "A metal bench.": [("metal", "bench", "attributive")],
-    "An old man.": [("old", "man", "attributive")],
-    # words that say something else of what they stand with
-    **dict.fromkeys(sentences("A black man. A little boy. A dirt bike. The other dog. A light blue car."), []),
-}
-VERBS = {
-    "A boy throws a ball.": [("throw", "object")],
-    "A dog sitting on a bed.": [("sit", "prep:on")],
-    "A dog is sleeping.": [("sleep", "bare")],
-    "A man throws it.": [],
-    **dict.fromkeys(
-        sentences("A man sits down. A man wants to sleep. The ball is thrown by a man. A plane sits on a runway."), []
-    ),
-}
-
-
-def test_words_of_a_name_are_no_slots_unless_all_words_are_written_so() -> None:
+def test_words_of_a_name_are_no_slots_unless_all_words_are_written_so():
     names = parse(["Golden Gate Bridge in fog", "The White House lawn with people", "Red Car Parked on the Street"])
     names += parse(["Young Asian woman smiling", "Large TV on a wall"])
-    assert [[slot.entry for slot in attribute_slots(one)] for one in names] == [
-        [],
-        [],
-        ["red"],
-        ["young", "asian"],
-        ["large"],
-    ]
+    attributes = [" ".join(slot.entry for slot in attribute_slots(caption)) for caption in names]
+    assert attributes == ["", "", "red", "young asian", "large"]
     assert [slot.entry for slot in noun_slots(names[1])] == ["people"] and noun_slots(names[2])[0].entry == "car"
 
 
-def test_slots_know_the_owner_of_an_attribute_and_the_pattern_of_a_verb() -> None:
-    for text, expected in ATTRIBUTES.items():
-        caption = parse([text])[0]
-        assert [(s.entry, caption.tokens[s.noun].lemma, s.form) for s in attribute_slots(caption)] == expected, text
-    for text, patterns in VERBS.items():
-        assert [(slot.entry, slot.form) for slot in verb_slots(parse([text])[0])] == patterns, text
+@pytest.mark.parametrize(("text", "expected"), CASES["attributes"].items())
+def test_slots_know_the_owner_of_an_attribute(text, expected):
+    caption = parse([text])[0]
+    slots = [f"{slot.entry} {caption.tokens[slot.noun].lemma} {slot.form}" for slot in attribute_slots(caption)]
+    assert slots == expected
 
 
-@pytest.mark.parametrize(
-    ("one", "other", "pattern", "expected"),
-    [
-        ("sit", "stand", "prep:on", True), ("run", "sleep", "bare", True), ("throw", "eat", "object", True),
-        ("sit", "rest", "prep:on", False), ("sit", "ride", "prep:on", False), ("hold", "carry", "object", False),
-        ("walk", "talk", "prep:on", False), ("run", "jump", "bare", False), ("eat", "devour", "object", False),
-        ("be", "sit", "prep:on", False), ("pose", "stand", "bare", False), ("sit", "sit", "bare", False),
-    ],
-)  # fmt: skip
-def test_which_verbs_exclude_one_another(one: str, other: str, pattern: str, expected: bool) -> None:
+@pytest.mark.parametrize(("text", "expected"), CASES["verbs"].items())
+def test_slots_know_the_pattern_of_a_verb(text, expected):
+    assert [f"{slot.entry} {slot.form}" for slot in verb_slots(parse([text])[0])] == expected
+
+
+@pytest.mark.parametrize(("one", "other", "pattern", "expected"), CASES["verbs_exclude"])
+def test_which_verbs_exclude_one_another(one, other, pattern, expected):
     assert are_incompatible(one, other, pattern) == are_incompatible(other, one, pattern) == expected
 
 
-def test_verbs_are_inflected_as_the_corpus_writes_them() -> None:
+def test_verbs_are_inflected_as_the_corpus_writes_them():
     found = [
         inflect_verb("sit", tag, {"sit": "sitting"} if tag == "VBG" else {}) for tag in ("VBG", "VBZ", "VBP", "VBD")
     ]

@@ -18,25 +18,15 @@ from negcap.pipelines.engine import cluster
 from negcap.pipelines.engine.cluster import executor
 from negcap.pipelines.engine.errors import ClusterError, TaskError
 from negcap.pipelines.engine.run import _combine_in_tree, _unpack_in_order, pack
+from tests.cases import cases_of
 
 HERE = __name__
-FORMS = "scheduler must be tcp://host:port, .*module:function or synchronous, was: "
 
 
-@pytest.mark.parametrize(
-    "options, said",
-    [
-        ({"workers": 0}, "workers must be >= 1, was: 0"),
-        *(({"scheduler": name}, FORMS + name) for name in ("threads", "http://127.0.0.1:8786", "tcp://127.0.0.1")),
-        ({"scheduler": "nowhere.json"}, FORMS + "nowhere.json"),
-        ({"scheduler": "no_such_module:slurm"}, "cannot be imported: ModuleNotFoundError"),
-        ({"scheduler": f"{HERE}:slurm"}, "cannot be imported: AttributeError"),
-        ({"scheduler": f"{HERE}:HERE"}, "HERE is no function"),
-    ],
-)
+@pytest.mark.parametrize("options, said", cases_of(__file__)["cluster"]["no_executors"])
 def test_executors_that_do_not_exist(options, said):
     with pytest.raises(ValueError, match=said):
-        executor(**options)
+        executor(**{name: str(value).replace("HERE:", f"{HERE}:") if value else 0 for name, value in options.items()})
 
 
 def echo(text: str) -> str:

@@ -23,6 +23,7 @@ from negcap.pipelines.engine.lock import LOCK, locked
 from negcap.pipelines.engine.places import place
 from negcap.pipelines.engine.storage import scratch_folder
 from negcap.pipelines.models.figures import write_results
+from tests.cases import cases_of
 from tests.conftest import ROOT, SAMPLE
 
 ENDED = f"anna, process {2**22 + 1} on {platform.node()}"  # no process has such a number
@@ -35,19 +36,6 @@ with locked(Path(sys.argv[1])):
     sys.stdin.readline()
 """
 HERE = "--scheduler synchronous --overwrite --quiet"
-WRITERS = (  # commands that write into the folder HELD, a run or another one; RUN stands for a run
-    f"build {shlex.quote(str(SAMPLE))} --output HELD {HERE}",
-    *(f"build --only {verb} --output HELD {HERE}" for verb in ("parse", "lexicon", "components", "truth", "negatives")),
-    f"refine HELD {HERE}",
-    "scenes --output HELD --overwrite --quiet",
-    "train RUN --output HELD --overwrite",
-    "captioner RUN --output HELD --overwrite",
-    "finetune RUN --images RUN --output HELD --overwrite",
-    "hypernyms --output HELD",
-    "entail a.jsonl b.jsonl c.jsonl --output HELD",
-    "publish RUN --format coco --license x --allow-blind --output HELD --overwrite",
-    "audit RUN --output HELD --set blind=false --n 1 --max-pairs 1",
-)
 
 
 @contextmanager
@@ -99,11 +87,12 @@ def held(sample_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         done.set()
 
 
-@pytest.mark.parametrize("line", WRITERS)
+@pytest.mark.parametrize("line", cases_of(__file__)["lock"]["writers"])
 def test_every_folder_that_a_command_writes_has_one_writer(line, held, sample_run, capsys):
     before = {path: path.stat().st_mtime_ns for path in held.rglob("*")}
     folders = {"RUN": str(sample_run), "HELD": str(held)}
-    assert main([folders.get(word, word) for word in shlex.split(line)]) == 2
+    words = shlex.split(line.format(sample=shlex.quote(str(SAMPLE)), options=HERE))
+    assert main([folders.get(word, word) for word in words]) == 2
     said = capsys.readouterr().err
     assert f"{held} is being written by another negcap (" in said and f"process {os.getpid()} on" in said
     assert {path: path.stat().st_mtime_ns for path in held.rglob("*")} == before

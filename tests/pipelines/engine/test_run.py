@@ -215,7 +215,7 @@ def test_a_shard_that_kills_every_worker_is_named(run, monkeypatch):
 
 @pytest.mark.dask
 def test_a_run_killed_as_a_whole_is_completed_to_the_same_bytes(run, expected):
-    process = subprocess.Popen([*DRIVER, str(run)], cwd=ROOT, env={**os.environ, "TOY_SECONDS": "0.4"})
+    process = subprocess.Popen([*DRIVER, str(run)], cwd=ROOT, env={**os.environ, "TOY_SECONDS": "0.2"})
     wait_for(lambda: list_shards(run / "words"), 30)
     workers = psutil.Process(process.pid).children(recursive=True)
     process.send_signal(signal.SIGKILL)

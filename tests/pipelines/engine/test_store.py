@@ -12,6 +12,7 @@ from negcap.pipelines.engine.lock import LOCK
 from negcap.pipelines.engine.output import Output
 from negcap.pipelines.engine.places import place
 from negcap.pipelines.engine.storage import files_below, write_atomically
+from tests.cases import cases_of
 from tests.conftest import SAMPLE
 from tests.pipelines.engine.toy_stages import TEXTS, run_toys, write_captions
 from tests.pipelines.models.worlds import write_world
@@ -102,14 +103,7 @@ def test_a_model_is_trained_from_s3(bucket, tmp_path):
     assert list(Path(os.environ["XDG_CACHE_HOME"]).glob("negcap/*/encoded/features-*"))
 
 
-@pytest.mark.parametrize(
-    "url, said",
-    [
-        ("s3://other/run", "s3://other/run/.lock: cannot write: there is no such bucket, or no folder to write into"),
-        ("gs://bucket/run", 'gs:// needs another library: pip install "negcap[gs]"'),
-        ("abfs://bucket/run", 'abfs:// needs another library: pip install "negcap[azure]"'),
-    ],
-)
+@pytest.mark.parametrize("url, said", cases_of(__file__)["store"]["missing"])
 def test_a_missing_bucket_or_library_is_named(url, said, bucket, capsys):
     assert main([*BUILD, url]) == 2
     assert capsys.readouterr().err == f"negcap: {said}\n"

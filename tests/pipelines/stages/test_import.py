@@ -12,23 +12,11 @@ from negcap.pipelines.cli import main
 from negcap.pipelines.engine.manifest import read_manifest
 from negcap.pipelines.readers.pairs import read_pairs
 from negcap.pipelines.readers.record import Rejected
+from tests.cases import cases_of
 from tests.tables import rows_of
 
-DOG = "A dog sleeps on a red couch."
-MEN = "Two men ride horses on a beach."
-PAIRS = [  # image, caption, negative, operator, replaced, replacement, reason
-    ("1.jpg", DOG, "A cat sleeps on a red couch.", "replace_noun", "dog", "cat", None),
-    ("1.jpg", DOG, "A dog sleeps on a blue couch.", "replace_attribute", "red", "blue", None),
-    ("1.jpg", DOG, "An animal sleeps on a red couch.", "replace_noun", "dog", "animal", "caption_says_so"),
-    ("1.jpg", DOG, DOG, "rewrite", "", "", "unchanged"),
-    ("1.jpg", DOG, "A cat sleeps on a red couch.", "replace_noun", "dog", "cat", "repeated"),
-    ("2.jpg", MEN, "Three men ride horses on a beach.", "replace_numeral", "two", "three", None),
-    ("2.jpg", MEN, "Two men ride horses on an beach.", "rewrite", "a", "an", "ungrammatical"),
-    ("2.jpg", MEN, "Two men feed horses on a beach.", "replace_verb", "ride", "feed", None),
-    ("3.jpg", "A boy chases a girl.", "A girl chases a boy.", "swap", "boy | girl", "girl | boy", None),
-    ("3.jpg", "A boy chases a girl.", "A boy does not chase a girl.", "negate", "chases", "does not chase", None),
-    ("4.jpg", "A man stands under a tree.", "A man stands under a tree with a kite.", "add", "", "with a kite", None),
-]
+CASES = cases_of(__file__)["import"]
+PAIRS = [(*row[:-1], None if row[-1] == "none" else row[-1]) for row in CASES["pairs"]]
 
 
 def imported(source: Path, folder: Path, *more: str) -> Path:
@@ -66,15 +54,6 @@ def test_what_a_negative_changes_is_recovered_and_judged(run):
     assert bad == [(12, "no_text"), (13, "unsafe_path")]
 
 
-def test_a_second_import_changes_nothing(run, capsys):
-    before = {path: path.read_bytes() for path in sorted(run.rglob("*.parquet"))}
-    imported(run.parent / "set.json", run.parent)
-    assert {path: path.read_bytes() for path in sorted(run.rglob("*.parquet"))} == before
-    assert main(["info", str(run), "--verify"]) == 0
-    said = capsys.readouterr().out
-    assert "7 kept (63.6 %)" in said and "2 records rejected (no_text 1, unsafe_path 1)" in said
-
-
 def test_the_scorecard(run, capsys):
     assert main(["import", str(run), "--report", "--json"]) == 0
     (card,) = json.loads(capsys.readouterr().out).values()
@@ -86,79 +65,42 @@ def test_the_scorecard(run, capsys):
     assert card["reasons"] == {"caption_says_so": 1, "unchanged": 1, "repeated": 1, "ungrammatical": 1}
     assert main(["import", str(run), "--report"]) == 0
     assert "rejected: caption_says_so 1" in capsys.readouterr().out
+    imported(run.parent / "set.json", run.parent)  # all is up to date
+    assert "7 kept (63.6 %)" in (shown := capsys.readouterr().out) and "(no_text 1, unsafe_path 1)" in shown
 
 
 CAP, NEG = "A dog sleeps on a couch.", "A cat sleeps on a couch."
-OTHER, WRONG = "A pet naps.", "A cat stands."
 PAIR = {"filename": "1.jpg", "caption": CAP, "negative_caption": NEG}
-ARO = {"image_path": "1.jpg", "true_caption": CAP, "false_caption": NEG}
-VALSE = {"image_file": "1.jpg", "caption": CAP, "foil": NEG, "linguistic_phenomena": "plurals"}
-CE_CLIP = {"image_path": "1.jpg", "caption": CAP, "negatives": [{"edited_caption": NEG, "category": "object"}]}
-FIVE = f"image,caption,negative,caption2,caption 3,caption_4\n1.jpg,{CAP},{NEG},{OTHER},,It naps.\n"
-Read = tuple[str, str, str | None, list[str], str]  # a file, its content; image, captions and label of its only record
-FORMATS: dict[str, Read] = {
-    "sugarcrepe": ("a.json", json.dumps({"0": PAIR}), "1.jpg", [CAP], "a"),
-    "sugarcrepe++": ("a.json", json.dumps([{**PAIR, "caption2": OTHER}]), "1.jpg", [CAP, OTHER], "a"),
-    "five captions": ("a.csv", FIVE, "1.jpg", [CAP, OTHER, "It naps."], "a"),
-    "negclip": (
-        "a.tsv", f"filepath\ttitle\tneg_caption\tneg_image\n1.jpg\t{CAP}\t\"['{NEG}']\"\t[1]\n", "1.jpg", [CAP], "a",
-    ),
-    "aro": ("a.json", json.dumps([ARO]), "1.jpg", [CAP], "a"),
-    "crepe": ("a.csv", f"image_id,caption,hard_negs\n1,{CAP},\"['{NEG}']\"\n", "1", [CAP], "a"),
-    "valse": ("a.json", json.dumps({"x": VALSE}), "1.jpg", [CAP], "plurals"),
-    "ce-clip": ("a.json", json.dumps([CE_CLIP]), "1.jpg", [CAP], "object"),
-    "lines": ("a.jsonl", json.dumps({"caption": CAP, "negative": NEG}) + "\n", None, [CAP], "a"),
-    "plain": ("a.csv", f"caption,negative,image,label\n{CAP},{NEG},1.jpg,mine\n", "1.jpg", [CAP], "mine"),
-    "kind": ("a.csv", f"caption,negative,image,kind\n{CAP},{NEG},1.jpg,mine\n", "1.jpg", [CAP], "mine"),
-    "trohn": ("a.parquet", "", "1.jpg", [CAP], "a"),
-}  # fmt: skip
 
 
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("name", CASES["formats"])
 def test_formats_of_other_sets(name, tmp_path):
-    file, text, image, captions, label = FORMATS[name]
-    path = tmp_path / file
-    if file == "a.parquet":
-        pq.write_table(pa.table({"image": ["1.jpg"], "caption": [CAP], "negative_captions": [[NEG]]}), path)
-    else:
-        path.write_text(text)
-    (record,) = read_pairs(str(path))
+    case = CASES["formats"][name]
+    (tmp_path / case["file"]).write_text(case["text"])
+    (record,) = read_pairs(str(tmp_path / case["file"]))
     negatives = [(negative.text, negative.label) for negative in record.negatives]
-    assert (record.image, [*record.captions], negatives) == (image, captions, [(NEG, label)])
-    assert (record.source, record.line, record.split) == (file, 1, "")
+    assert (record.image, [*record.captions], negatives) == (
+        case.get("image"),
+        case["captions"],
+        [(NEG, case["label"])],
+    )
+    assert (record.source, record.line, record.split) == (case["file"], 1, "")
 
 
-COLUMNS = {"caption": ("c1", "c2"), "negative": ("n1", "n2")}
-USER = {"img": "1.jpg", "good": CAP, "bad": NEG}
-NESTED = {"img": "1.jpg", "texts": {"good": CAP, "bad": [NEG, WRONG]}}
-GIVEN = {  # the name of a file, its content, the columns that are named; captions and negatives of the only record
-    "numbers": ("a.csv", f"1.jpg,{CAP},{NEG}\n", {"image": "1", "caption": "2", "negative": "3"}, [CAP], [NEG]),
-    "numbers of TSV": ("a.tsv", f"{NEG}\t{CAP}\n", {"caption": "2", "negative": "1"}, [CAP], [NEG]),
-    "several": ("a.csv", f"c1,c2,n1,n2\n{CAP},{OTHER},{NEG},{WRONG}\n", COLUMNS, [CAP, OTHER], [NEG, WRONG]),
-    "several, one empty": ("a.csv", f"c1,c2,n1,n2\n{CAP},{OTHER},,{WRONG}\n", COLUMNS, [CAP, OTHER], [WRONG]),
-    "a list in an object": (
-        "a.json", json.dumps({"data": [USER]}), {"image": "img", "caption": "good", "negative": "bad"}, [CAP], [NEG],
-    ),
-    "usual names in an object": (
-        "a.json", json.dumps({"data": [{"caption": CAP, "negatives": [NEG, WRONG]}]}), {}, [CAP], [NEG, WRONG],
-    ),
-    "paths": (
-        "a.jsonl", json.dumps(NESTED), {"caption": "texts.good", "negative": "texts.bad"}, [CAP], [NEG, WRONG],
-    ),
-    "paths into lists": (
-        "a.json", json.dumps([{"caption": CAP, "wrong": [{"t": NEG}, {"t": WRONG}]}]), {"negative": "wrong.t"}, [CAP],
-        [NEG, WRONG],
-    ),
-    "JSON lines named JSON": ("a.json", json.dumps({"caption": CAP, "negative": NEG}) + "\n\n", {}, [CAP], [NEG]),
-}  # fmt: skip
+def test_a_parquet_file_with_a_list_of_negatives(tmp_path):
+    columns = {"image": ["1.jpg"], "caption": [CAP], "negative_captions": [[NEG]]}
+    pq.write_table(pa.table(columns), tmp_path / "a.parquet")
+    (record,) = read_pairs(str(tmp_path / "a.parquet"))
+    assert (record.image, *record.captions, record.negatives[0].text) == ("1.jpg", CAP, NEG)
 
 
-@pytest.mark.parametrize("name", GIVEN)
+@pytest.mark.parametrize("name", CASES["columns"])
 def test_columns_that_are_named(name, tmp_path):
-    file, text, columns, captions, negatives = GIVEN[name]
-    (tmp_path / file).write_text(text)
-    (record,) = read_pairs(str(tmp_path / file), columns=columns)
-    assert [*record.captions] == captions and [negative.text for negative in record.negatives] == negatives
+    case = CASES["columns"][name]
+    (tmp_path / case["file"]).write_text(case["text"])
+    (record,) = read_pairs(str(tmp_path / case["file"]), columns=case["columns"])
+    assert [*record.captions] == case["captions"]
+    assert [negative.text for negative in record.negatives] == case["negatives"]
 
 
 def test_ids_that_occur_twice(tmp_path):
@@ -185,21 +127,20 @@ def test_columns_of_any_name_and_records_whose_caption_is_false(tmp_path, capsys
         assert said in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    "file, text, said",
-    [
-        ("a.json", "{", "must be a set of captions with negatives"),
-        ("a.json", '[{"image": "1.jpg", "caption": "A dog."}]', "a column for the negative (negative_caption"),
-        ("a.json", "{}", "a record must have a caption and a negative"),
-        ("a.csv", "foo,bar\n1,2\n", "must have a column for the caption (caption, true_caption"),
-        ("a.txt", "A dog.", "by the end of its name (.json"),
-        ("a.json", "[]", "must have captions with negatives, has none"),
-        ("a.json", '[{"caption": "A dog.", "negative": ""}]', "line 1: negative must not be empty"),
-    ],
-)
+@pytest.mark.parametrize("file, text, said", CASES["not_a_set"])
 def test_files_that_are_no_such_set(file, text, said, tmp_path, capsys):
     (tmp_path / file).write_text(text)
     assert main(["import", str(tmp_path / file), "--output", str(tmp_path / "run"), "--quiet"]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert said in line and str(tmp_path / file) in line
     assert not list(tmp_path.glob("run/captions/*"))
+
+
+def test_of_several_files_one_that_is_no_such_set_is_a_rejected_record(tmp_path):
+    folder = tmp_path / "set"
+    folder.mkdir()
+    (folder / "a.csv").write_text("foo,bar\n1,2\n")
+    (folder / "b.json").write_text(json.dumps([PAIR]))
+    run = imported(folder, tmp_path)
+    assert [row["text"] for row in rows_of(run, "judged")] == [NEG]
+    assert [(row["source"], row["reason"]) for row in rows_of(run, "rejected_records")] == [("a.csv", "not_a_record")]

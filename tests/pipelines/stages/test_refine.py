@@ -128,7 +128,7 @@ def run(tmp_path: Path) -> Path:
 def test_a_run_gets_a_table_of_its_own_rows(run, capsys):
     assert main(["refine", str(run), "--scheduler", "synchronous", "--quiet"]) == 0
     counts = run_refine(run)
-    assert yields(counts, 120) in capsys.readouterr().out
+    assert yields(counts, 120) in capsys.readouterr().out and "keeps none" not in yields(counts, 120)
     kept, made = rows_of(run, "refined"), rows_of(run, "negatives")
     assert all(row in made for row in kept)
     assert len({(row["caption_id"], row["operator"]) for row in kept}) == len(kept)
@@ -222,6 +222,7 @@ def test_too_few_images_keep_nothing(tmp_path):
     assert counts["noun.captions"] == 18 and "noun.kept" not in counts
     said = yields(counts, 18)
     assert "noun   " in said and "0.0 %" in said and "captions with a negative left: 0 of 18" in said
+    assert "noun keeps none: it has negatives for 9 images" in said
 
 
 def test_bad_input_is_named_and_nothing_is_written(run, tmp_path, monkeypatch):
