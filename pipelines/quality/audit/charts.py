@@ -208,7 +208,7 @@ def positions(counts: pd.Series, number: int) -> Chart:
     return _histogram(summary, "place in the caption", bins, ticks)
 
 
-class Box(NamedTuple):
+class LabelBox(NamedTuple):
     """A rectangle of a drawing that something fills."""
 
     left: float
@@ -216,13 +216,13 @@ class Box(NamedTuple):
     right: float
     bottom: float
 
-    def overlaps(self, other: Box) -> bool:
+    def overlaps(self, other: LabelBox) -> bool:
         """Whether both have a point in common."""
         across = self.left < other.right and other.left < self.right
         return across and self.top < other.bottom and other.top < self.bottom
 
 
-class WordPlace(NamedTuple):
+class PlottedWord(NamedTuple):
     """A word of the plot, and where its dots are. high, low: the vertical places of the upper and of the lower one."""
 
     use: WordUse
@@ -262,12 +262,12 @@ def words(uses: Sequence[WordUse]) -> Chart | None:
     for use, corpus in plotted:
         left = x(log10(corpus))
         high, low = sorted((height_of(use.out), height_of(use.put)))
-        places.append(WordPlace(use, corpus, left, high, low))
+        places.append(PlottedWord(use, corpus, left, high, low))
         text = f"{use.word}: {corpus:,} in the corpus, removed {use.out:,}, inserted {use.put:,}"
         stems.append(line("stem", (left, low), (left, high)))
         dots.append(shape("circle", text, "out", cx=left, cy=height_of(use.out), r=RADIUS))
         dots.append(shape("circle", text, "put", cx=left, cy=height_of(use.put), r=RADIUS))
-    labels = _names(places, Box(LEFT, 0, width, height - BOTTOM))
+    labels = _names(places, LabelBox(LEFT, 0, width, height - BOTTOM))
     labels += _count_labels(rarest, commonest, x, height)
     for power in range(least, floor(most) + 1):
         labels.append(label(LEFT - 6, y(power) + 4, f"{10**power:,}", "end"))
@@ -278,13 +278,13 @@ def words(uses: Sequence[WordUse]) -> Chart | None:
     return Chart(summary, draw(summary, [*stems, *dots, *labels], width, height), double=True)
 
 
-def _names(places: Sequence[WordPlace], inside: Box) -> list[Markup]:
+def _names(places: Sequence[PlottedWord], inside: LabelBox) -> list[Markup]:
     """The names of at most NAMED words, above, below or beside their dots, where they hide neither dots nor names."""
     taken = []
     for place in places:
-        taken.append(Box(place.x - 1, place.high, place.x + 1, place.low))  # the stem
+        taken.append(LabelBox(place.x - 1, place.high, place.x + 1, place.low))  # the stem
         for dot in (place.high, place.low):
-            taken.append(Box(place.x - RADIUS, dot - RADIUS, place.x + RADIUS, dot + RADIUS))
+            taken.append(LabelBox(place.x - RADIUS, dot - RADIUS, place.x + RADIUS, dot + RADIUS))
     labels: list[Markup] = []
     # Words that are inserted much more or less often than removed come first: they are worth a name.
     for place in sorted(places, key=lambda place: (-_one_sidedness(place.use), place.use.word)):
@@ -296,7 +296,7 @@ def _names(places: Sequence[WordPlace], inside: Box) -> list[Markup]:
             (place.x - half - 6, middle_of_dot),
             (place.x, place.low + LINE + RADIUS),
         ):
-            box = Box(middle - half - 2, bottom - LINE + 2, middle + half + 2, bottom + 2)
+            box = LabelBox(middle - half - 2, bottom - LINE + 2, middle + half + 2, bottom + 2)
             fits = box.left >= inside.left and box.right <= inside.right
             fits = fits and box.top >= inside.top and box.bottom <= inside.bottom
             if len(labels) < NAMED and fits and not any(box.overlaps(other) for other in taken):

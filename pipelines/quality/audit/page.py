@@ -295,7 +295,7 @@ def tiles_of(table: str, blindness: Blindness) -> list[Tile]:
     return [max(tiles, key=lambda tile: (tile.telling.cue.low, tile.telling.cue.percent))]
 
 
-class Verdict(NamedTuple):
+class RunVerdict(NamedTuple):
     """What the text-only accuracies of an audit come to.
 
     kind: good, high or few, as the colours of the bars. headline: the verdict. facts: sentences behind it. advice: what
@@ -309,7 +309,7 @@ class Verdict(NamedTuple):
     command: str = ""
 
 
-def verdict_on(blindness: Mapping[str, Blindness]) -> Verdict:
+def verdict_on(blindness: Mapping[str, Blindness]) -> RunVerdict:
     """The verdict on refined negatives if they are measured, else on all, by the limit of `publish`; by table."""
     refined = "refined" in blindness
     measured = blindness.get("refined", blindness.get("negatives", Blindness({})))
@@ -317,7 +317,7 @@ def verdict_on(blindness: Mapping[str, Blindness]) -> Verdict:
     if not reports:
         why = sorted({left.reason for left in measured.unmeasured.values()})
         headline = "It was not measured whether text-only models recognize the negatives"
-        return Verdict("few", headline, why, "Measure it:", "negcap audit RUN")
+        return RunVerdict("few", headline, why, "Measure it:", "negcap audit RUN")
     enough = {name: report for name, report in reports.items() if report.pairs >= charts.LEAST_PAIRS}
     few = [f"{name} ({report.pairs})" for name, report in reports.items() if name not in enough]
     best = {name: most_telling(report.baselines) for name, report in enough.items()}
@@ -342,16 +342,16 @@ def verdict_on(blindness: Mapping[str, Blindness]) -> Verdict:
     who = "After negcap refine, text-only models" if refined else "Text-only models"
     if not enough:
         headline = f"No operator has the {charts.LEAST_PAIRS} pairs that a verdict needs"
-        return Verdict("few", headline, facts, "Build from more captions")
+        return RunVerdict("few", headline, facts, "Build from more captions")
     if recognized and refined:
         headline = f"{who} recognize the negatives of {_listed(recognized)}"
-        return Verdict("high", headline, facts, "Publish only operators that are not recognized:", "--operator NAME")
+        return RunVerdict("high", headline, facts, "Publish only operators that are not recognized:", "--operator NAME")
     if recognized:
         headline = f"{who} recognize the negatives of {_listed(recognized)}"
-        return Verdict("high", headline, facts, "Select negatives that they do not recognize:", "negcap refine RUN")
+        return RunVerdict("high", headline, facts, "Select negatives that they do not recognize:", "negcap refine RUN")
     of_whom = f" of {_listed([name for name in enough if name != ALL] or [*enough])}" if few else ""
     command = f"negcap publish RUN{' --refined' if refined else ''}"
-    return Verdict("good", f"{who} do not recognize the negatives{of_whom}", facts, "Publish them:", command)
+    return RunVerdict("good", f"{who} do not recognize the negatives{of_whom}", facts, "Publish them:", command)
 
 
 def _of_operators(blindness: Blindness) -> list[BlindReport | Unmeasured]:

@@ -405,8 +405,9 @@ def test_names_of_the_plot_of_words_hide_nothing() -> None:
     circles = re.findall(r'<circle class="\w+" cx="([\d.]+)" cy="([\d.]+)"', chart.svg)
     names = re.findall(r'<text class="word" x="([\d.]+)" y="([\d.]+)" text-anchor="middle">(\w+)<', chart.svg)
     boxes = [
-        charts.Box(float(x) - 3 * len(name), float(y) - 9, float(x) + 3 * len(name), float(y)) for x, y, name in names
+        charts.LabelBox(float(x) - 3 * len(name), float(y) - 9, float(x) + 3 * len(name), float(y))
+        for x, y, name in names
     ]
-    dots = [charts.Box(float(x) - 2, float(y) - 2, float(x) + 2, float(y) + 2) for x, y in circles]
+    dots = [charts.LabelBox(float(x) - 2, float(y) - 2, float(x) + 2, float(y) + 2) for x, y in circles]
     assert len(circles) == 120 and len(names) > 3
     assert not any(box.overlaps(other) for n, box in enumerate(boxes) for other in [*boxes[:n], *dots])
