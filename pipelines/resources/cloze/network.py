@@ -175,6 +175,7 @@ class Cloze(nn.Module):
         """
         if not self.fixed_point:
             return exact
+        # The table has the values at equal distances, in whole units of 2^-unit.
         points = (numbers * table.scale + table.offset).clamp(0, len(table.values) - 1).long()
         looked_up = torch.from_numpy(table.values).to(numbers)[points] * 2.0**-table.unit
         return exact + (looked_up - exact).detach()
