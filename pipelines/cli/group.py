@@ -344,11 +344,11 @@ def with_workers(given: dict[str, FlagValue]) -> Iterator[Execution]:
     from ..engine.cluster import executor
 
     with closing(executor(given.pop("workers"), given.pop("scheduler"))) as workers:
-        yield replace(alone(given), executor=workers)
+        yield replace(in_this_process(given), executor=workers)
 
 
-def alone(given: dict[str, FlagValue]) -> Execution:
-    """How stages are run in this process, by --quiet and --overwrite, which are removed from the flags `given`."""
+def in_this_process(given: dict[str, FlagValue]) -> Execution:
+    """How stages run without workers, by --quiet and --overwrite, which are removed from the flags `given`."""
     from ..engine.progress import report
     from ..engine.run import Execution
 

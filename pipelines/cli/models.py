@@ -63,7 +63,7 @@ class TrainCommand(Command):
         return {name: field for name, field in fields.items() if name not in ("run", "output", "model")}
 
     def of_field(self, name: str) -> dict[str, FlagValue]:
-        """The defaults that differ between models, for the settings whose help shows them."""
+        """Further arguments of `options.from_field`: the defaults that differ between models, which help shows."""
         from ..models.config import DEFAULTS
 
         return {"of_models": DEFAULTS}
@@ -77,7 +77,7 @@ class TrainCommand(Command):
 
 
 def settings_of(model: str) -> list[HelpEntry]:
-    """The settings without a flag of a model: each as `name=default`, and its description."""
+    """The settings of a model that have no flag (see TRAINED): each as `name=default`, and its description."""
     from ..models.config import CONFIGS, configure
 
     defaults = vars(configure(Path(), Path(), model))

@@ -72,7 +72,7 @@ class Demo(ThreadingHTTPServer):
         return f"http://{HOST}:{self.server_port}/"
 
     def load(self) -> threading.Thread:
-        """Load the models in the background, by a question of its own: those of visitors wait."""
+        """Load the models in the background, by answering an example; questions of visitors wait until it is done."""
         question = DemoQuestion(captions=EXAMPLE)
         thread = threading.Thread(target=self.answer, args=(question,), daemon=True)
         thread.start()

@@ -376,11 +376,12 @@ def captions_of(record: Record | Rejected) -> Iterator[Record | Rejected]:
     if isinstance(record, Rejected):
         yield record
         return
+    # Most are one text, which this tells fast.
     if type(record.text) is str and type(record.image) is not list and _NO_LIST.fullmatch(record.text):
         yield record
         return
-    # What is not quickly seen to be one text is looked at as a list. A list of one object is taken apart all the same.
     captions = captions_in(record.text)
+    # One text is returned by `captions_in` as it is; a list of one, and an object, are taken apart.
     if len(captions) == 1 and captions[0] is record.text and not isinstance(record.image, list):
         yield record
         return
@@ -409,8 +410,9 @@ def kind_of(url: str) -> str:
     if start.startswith(b"{"):
         # JSON lines, if the first line is whole and others follow; `{"a": 1}` alone is an object on one line.
         first, _, rest = start.partition(b"\n")
-        whole = parse_json(first.decode("utf-8", "replace")) is None or not rest.strip()
-        return "object" if whole else "jsonl"
+        first_line_is_whole = parse_json(first.decode("utf-8", "replace")) is not None
+        return "jsonl" if first_line_is_whole and rest.strip() else "object"
+    # What begins with `["` is a list of texts or a table whose first cell does: the name of the file decides.
     if name_of(url).lower().rpartition(".json")[1] and re.match(rb"\[\s*\"", start):
         return "json"
     return "json" if re.match(rb"\[\s*[{\]]", start) else "delimited"

@@ -333,8 +333,9 @@ class _KeptVectors(NamedTuple):
             """The shard of the table whose first vector has the number `start`."""
             stop = min(start + self.rows_per_shard, len(names))
             vectors = np.ascontiguousarray(np.concatenate([*batches(start, stop)]), dtype=np.float32)
-            ends = pa.array(np.arange(len(vectors) + 1, dtype=np.int32) * vectors.shape[1])
-            values = pa.ListArray.from_arrays(ends, pa.array(vectors.ravel()), EMBEDDINGS.field("vector").type)
+            # Arrow stores a list column as all numbers one after the other, and where each list begins and ends.
+            bounds = pa.array(np.arange(len(vectors) + 1, dtype=np.int32) * vectors.shape[1])
+            values = pa.ListArray.from_arrays(bounds, pa.array(vectors.ravel()), EMBEDDINGS.field("vector").type)
             rows = pa.table([pa.array(names[start:stop], pa.string()), values], schema=EMBEDDINGS)
             return StageResult({table: rows}, {what: stop - start})
 

@@ -234,9 +234,10 @@ def _query_outcomes(vectors: Vectors, tests: TestSet) -> Iterator[ProtocolOutcom
     image, text = tests.captions.T
     outranking = vectors.images_outranking(text, vectors.similarity(image, text))
     right = outranking <= QUERIED  # a caption's own image ties with itself, so it is one of them
-    for protocol, inside in ((QUERY, ~tests.denies), (f"{QUERY}, denials", tests.denies)):
-        if inside.any():
-            yield ProtocolOutcome(protocol, ALL, image[inside], right[inside])
+    # denies: (captions,) whether each denies something
+    for protocol, reported in ((QUERY, ~tests.denies), (f"{QUERY}, denials", tests.denies)):
+        if reported.any():
+            yield ProtocolOutcome(protocol, ALL, image[reported], right[reported])
 
 
 def _retrieval_outcomes(vectors: Vectors, tests: TestSet) -> Iterator[ProtocolOutcome]:

@@ -90,10 +90,10 @@ class Cloze(nn.Module):
         """
         places = units.shape[1] - 2
         vectors = self.dropout(self.vectors[units])
+        # Each (captions, length - 2, states). Row i is of place i + 1: in `before` the state after reading START to
+        # place i, in `after` that after reading END back to place i + 2. So neither has read the place itself.
         before = self._read_states(self.forward_gru, vectors[:, :-2])
-        after = self._read_states(self.backward_gru, vectors.flip(1)[:, :-2])
-        # Row i: the state after reading END back to place i + 2.
-        after = after.flip(1)
+        after = self._read_states(self.backward_gru, vectors.flip(1)[:, :-2]).flip(1)
         before = self.dropout(before)
         after = self.dropout(after)
         both = torch.cat([before, after], -1)
