@@ -137,7 +137,7 @@ def fit(table: pa.Table, config: BalanceConfig, spread: Spread, lexicon: WholeTa
     if given is not None:
         return StageResult({"balance": given_table(given, BALANCE)}, {"captions": 0, "given": 1})
     kinds = sorted(config.chosen)
-    # The cloze model's own preferences first: the exchanges are found with them.
+    # The factors of the cloze model come first, as they decide which exchanges are probable.
     of_units = _unit_factors(table, config)
     units = table_of(of_units, BALANCE)
     parts = [*batches(table, PART_CAPTIONS)] if kinds else []

@@ -514,7 +514,7 @@ def ingest_records(
     with grouping.grouped(keys.to_batches(), config.limit) as connection:
         kept_rows = connection.sql("FROM kept ORDER BY ALL").to_arrow_table()
         refused = connection.sql("FROM refused ORDER BY ALL").to_arrow_table()
-    # `home` is the position of the first row of the same image: the message about a refused row names both.
+    # `home` is the position of the first row with the same image_id: a message may name the images of both.
     first_captions = rows.take(refused["home"])
     rejected = grouping.rejected_records(
         rows.take(refused["position"]), refused["reason"].to_pylist(), first_captions["image"].to_pylist()
