@@ -79,8 +79,8 @@ def lemma_tables() -> dict[str, LemmaTable]:
     index = {pos: {word for word in published.get(pos) if word.isalpha()} for pos in OPEN}
     exceptions = _irregular_lemmas(lookups.get_table("lemma_exc"), index)
     for pos in OPEN:
-        # With "leave" in the index the exception leaves -> leaf would not be found. Then the index is cut down to lemmas
-        # that change a result.
+        # With "leave" in the index, the exception leaves -> leaf would not be found. Then the index is cut down to the
+        # lemmas that change a result.
         _remove_shadowing(RULES[pos], exceptions[pos], index[pos])
         index[pos] = _smallest_equivalent_index(pos, exceptions[pos], index[pos])
     indexed: LemmaTable = {pos: dict.fromkeys(sorted(words), True) for pos, words in index.items()}
