@@ -128,7 +128,7 @@ class _Epochs:
             raise ValueError(f"an epoch must have a batch, has {self.steps}: the batch size may exceed the captions")
 
     def set_epoch(self, epoch: int) -> None:
-        """Let `Negatives` choose anew; other loaders choose for themselves."""
+        """Let `Negatives` choose other negatives in each epoch; loaders of another kind must see to that themselves."""
         source = self.batches.dataset if isinstance(self.batches, DataLoader) else self.batches
         if isinstance(source, Negatives):
             source.set_epoch(epoch)

@@ -109,15 +109,18 @@ class Command(click.Command):
 
     @property
     def params(self) -> list[click.Parameter]:
-        """All arguments and flags; those of fields stand after the others under their heading, but before LAST."""
+        """All arguments and flags, in the order of help: the command's own, those of config fields, --set, then LAST.
+
+        Flags of fields are made when they are first asked for, as the configs must be imported for them, which is slow:
+        the help of `negcap` itself lists commands without their flags.
+        """
         if self._configs and self._flags:
             from . import options
 
-            # Made once, when they are first asked for: help of the group needs no command's flags, and no imports.
-            flags = self._flags
-            self._flags = {}
+            fields_by_heading = self._flags
+            self._flags = {}  # so that the flags are made only once
             of_fields = []
-            for heading, names in flags.items():
+            for heading, names in fields_by_heading.items():
                 for name in names.split():
                     option = options.from_field(name, self.fields[name], **self.of_field(name))
                     option.section = heading  # type: ignore[attr-defined]
@@ -125,7 +128,9 @@ class Command(click.Command):
                     option.required = len(self._configs) == 1 and self.fields[name].is_required()
                     of_fields.append(option)
             last = [option for option in self._params if option.name in LAST]
-            self._params = [*(option for option in self._params if option not in last), *of_fields]
+            own = [option for option in self._params if option not in last]
+            self._params = [*own, *of_fields]
+            # Fields without a flag are set by --set.
             if self.fields.keys() - {option.name for option in self._params}:
                 self._params.append(options.sets(self.name, self.fields))
             self._params += last
@@ -339,11 +344,11 @@ def with_workers(given: dict[str, FlagValue]) -> Iterator[Execution]:
     from ..engine.cluster import executor
 
     with closing(executor(given.pop("workers"), given.pop("scheduler"))) as workers:
-        yield replace(alone(given), executor=workers)
+        yield replace(in_this_process(given), executor=workers)
 
 
-def alone(given: dict[str, FlagValue]) -> Execution:
-    """How stages are run in this process, by --quiet and --overwrite, which are removed from the flags `given`."""
+def in_this_process(given: dict[str, FlagValue]) -> Execution:
+    """How stages run without workers, by --quiet and --overwrite, which are removed from the flags `given`."""
     from ..engine.progress import report
     from ..engine.run import Execution
 

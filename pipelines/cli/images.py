@@ -8,7 +8,7 @@ import click
 
 from ...schemas.messages import number_of
 from . import options
-from .group import alone, negcap
+from .group import in_this_process, negcap
 from .options import PLACE, FlagValue
 
 
@@ -33,7 +33,7 @@ def features(source: Path, run: Path, **given: FlagValue) -> None:
     from ..stages.features import make_features
 
     config = FeaturesConfig.of(given)
-    make_features(source, run, config, alone(given))
+    make_features(source, run, config, in_this_process(given))
     print(features_line(run, config.table))
 
 
@@ -52,7 +52,7 @@ def scenes(run: Path, **given: FlagValue) -> None:
     """
     from ..stages.scenes import ScenesConfig, make_scenes
 
-    counts = make_scenes(run, ScenesConfig.of(given), alone(given))
+    counts = make_scenes(run, ScenesConfig.of(given), in_this_process(given))
     captions = number_of(counts["captions"], "caption")
     images = number_of(counts["images"], "synthetic scene")
     print(f"{captions} of {images}")

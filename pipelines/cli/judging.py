@@ -12,7 +12,7 @@ import click
 
 from ...schemas.messages import number_of
 from . import options
-from .group import alone, negcap, to_json, with_workers
+from .group import in_this_process, negcap, to_json, with_workers
 from .options import FOLDER, FlagValue
 
 if TYPE_CHECKING:
@@ -220,7 +220,7 @@ def vet(run: Path, as_json: bool, **given: FlagValue) -> None:
     with locked(run):
         config = VetConfig.of(given)
         with _open_endpoint(run, given, "vet") as endpoint:
-            answers = vet(run, config, endpoint, alone(given))
+            answers = vet(run, config, endpoint, in_this_process(given))
         print(to_json(read_reports(run)) if as_json else readings_text(read_reports(run)))
         requests = number_of(answers.spent.requests, "request")
         tokens = number_of(answers.spent.tokens, "token")

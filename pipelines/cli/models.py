@@ -63,7 +63,7 @@ class TrainCommand(Command):
         return {name: field for name, field in fields.items() if name not in ("run", "output", "model")}
 
     def of_field(self, name: str) -> dict[str, FlagValue]:
-        """The defaults that differ between models, for the settings whose help shows them."""
+        """Further arguments of `options.from_field`: the defaults that differ between models, which help shows."""
         from ..models.config import DEFAULTS
 
         return {"of_models": DEFAULTS}
@@ -77,7 +77,7 @@ class TrainCommand(Command):
 
 
 def settings_of(model: str) -> list[HelpEntry]:
-    """The settings without a flag of a model: each as `name=default`, and its description."""
+    """The settings of a model that have no flag (see TRAINED): each as `name=default`, and its description."""
     from ..models.config import CONFIGS, configure
 
     defaults = vars(configure(Path(), Path(), model))
@@ -122,8 +122,8 @@ def train(run: Path, models: tuple[str, ...] | None, seeds: int | None, output: 
     from ...augment.settings import given_only
     from ..models.config import EvaluateConfig, configure, lacking_of_recipe
 
-    how: dict[str, FlagValue] = {"overwrite": given.pop("overwrite"), "say": say(given.pop("quiet"))}
-    given = given_only(given)
+    execution: dict[str, FlagValue] = {"overwrite": given.pop("overwrite"), "say": say(given.pop("quiet"))}
+    given = given_only(given)  # the settings of the model, without flags that were not given
     evaluation = {name: given.pop(name) for name in COMPARED if name in given}
     model, *others = models or ("vse++",)
     # One training of a plain kind of model; `vse-c+noun` and the like are variants, which only a comparison reads.
@@ -132,10 +132,10 @@ def train(run: Path, models: tuple[str, ...] | None, seeds: int | None, output: 
             raise ValueError(f"{', '.join(evaluation)} needs a comparison: give several --model, or --seeds")
         config = configure(run, output, model, **given)
         if lacking := lacking_of_recipe(model, given.get("recipe", ""), config.vectors):
-            how["say"](lacking)
+            execution["say"](lacking)
         from ..models.trainer.train import train as fit
 
-        fit(config, **how)
+        fit(config, **execution)
         return
     if "seed" in given:
         raise ValueError("seed is for one training: models that are compared have the seeds 0, 1, …; use --seeds")
@@ -144,7 +144,7 @@ def train(run: Path, models: tuple[str, ...] | None, seeds: int | None, output: 
     machine = {name: given[name] for name in ("device", "threads") if name in given}
     evaluation_config = EvaluateConfig.of(with_default_split(run, evaluation) | machine)
     trainings = 1 if seeds is None else seeds
-    print(compare(run, output, (model, *others), evaluation_config, given, trainings, **how))
+    print(compare(run, output, (model, *others), evaluation_config, given, trainings, **execution))
 
 
 @negcap.command(

@@ -137,8 +137,11 @@ def columns(roles: Sequence[str], help: str, *, repeated: Sequence[str] = ()) ->
     """
 
     def collect(ctx: click.Context, flag: click.Parameter, values: tuple[str, ...]) -> None:
-        """Set the argument of each role that the flag names. Raises UsageError for what is no role=name."""
-        names: dict[str, list[str]] = {}
+        """Set the argument of each role that the flag names: `image=photo` sets image_column to "photo".
+
+        Raises UsageError for what is no role=name, and for several columns of a role that may have only one.
+        """
+        names: dict[str, list[str]] = {}  # of the columns of each role
         for part in ",".join(values).split(",") if values else ():
             role, _, name = part.partition("=")
             if role not in roles or not name:
@@ -309,12 +312,13 @@ class Location(click.Path):
         self.local = local
 
     def convert(self, value: FlagValue, param: click.Parameter | None, ctx: click.Context | None) -> Path:
-        """The path; raises UsageError for one that cannot be."""
+        """The path that a user gave for a flag or argument; raises UsageError, which names that, for an invalid one."""
         from ..engine.places import local_path, place
 
         try:
             given = os.fsdecode(super().convert(value, param, ctx))
-            return (local_path if self.local else place)(given, param.opts[0] if param is not None else "path")
+            flag = param.opts[0] if param is not None else "path"
+            return local_path(given, flag) if self.local else place(given, flag)
         except ValueError as error:
             raise click.UsageError(str(error), ctx) from None
 

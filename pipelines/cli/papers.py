@@ -11,7 +11,7 @@ import click
 
 from ...schemas.messages import number_of
 from . import options
-from .group import alone, negcap, say, to_json, with_workers
+from .group import in_this_process, negcap, say, to_json, with_workers
 from .models import overwrite
 from .options import FOLDER, PHASES, PROBES, FlagValue
 
@@ -34,7 +34,7 @@ def counterparts(run: Path, winoground: Path | None, **given: FlagValue) -> None
     """
     from ..stages.scenes import CounterpartsConfig, make_counterparts, write_winoground
 
-    counts = make_counterparts(run, CounterpartsConfig.of(given), alone(given))
+    counts = make_counterparts(run, CounterpartsConfig.of(given), in_this_process(given))
     # Counters are named <operator>.negatives and <operator>.pictures; those without a dot are sums.
     for name in sorted(key.removesuffix(".negatives") for key in counts if key.endswith(".negatives")):
         negatives = number_of(counts[f"{name}.negatives"], "negative")

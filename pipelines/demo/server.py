@@ -72,7 +72,7 @@ class Demo(ThreadingHTTPServer):
         return f"http://{HOST}:{self.server_port}/"
 
     def load(self) -> threading.Thread:
-        """Load the models in the background, by a question of its own: those of visitors wait."""
+        """Load the models in the background, by answering an example; questions of visitors wait until it is done."""
         question = DemoQuestion(captions=EXAMPLE)
         thread = threading.Thread(target=self.answer, args=(question,), daemon=True)
         thread.start()
@@ -310,14 +310,14 @@ def answer(question: DemoQuestion) -> DemoAnswer:
 
 
 def _python(captions: list[str], operators: str | list[str], settings: Mapping[str, object]) -> str:
-    """Code for the same rows."""
+    """Python code that gives the rows shown, for users to copy."""
     arguments = {"operators": operators, **settings}
     shown = ", ".join(f"{name}={value!r}" for name, value in arguments.items())
     return PYTHON.format(captions=captions, arguments=shown)
 
 
 def _commands(captions: list[str], operators: str | list[str], settings: Mapping[str, object]) -> str:
-    """Commands of a shell for the same rows."""
+    """Commands of a shell that give the rows shown, for users to copy."""
     rows = io.StringIO()
     csv.writer(rows, lineterminator="\n").writerows([("image", "caption"), *(("photo", text) for text in captions)])
     flags = [f"--preset {operators}"] if isinstance(operators, str) else [f"--operator {name}" for name in operators]

@@ -173,7 +173,7 @@ def _run_reduce_stage(job: Job, execution: Execution) -> list[ShardsOfTables]:
     executor = execution.executor.for_shards(len(inputs))
 
     def spread(function: Callable[..., pa.Table], calls: Sequence[Sequence[pa.Table]]) -> list[pa.Table]:
-        """Make calls of the stage's `finish` in workers, see Spread."""
+        """Call a function on several tuples of tables in workers, for the stage's `finish`; results in their order."""
         packed_calls = [(job, function, *map(pack, tables)) for tables in calls]
         results = dict(executor.map(run_call, packed_calls))
         return [unpack(results[position]) for position in range(len(calls))]

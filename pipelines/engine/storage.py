@@ -67,6 +67,7 @@ def seal(data: bytearray, place: slice) -> None:
 
 def is_sealed(data: bytes, place: slice) -> bool:
     """Whether these are the bytes that `seal` has sealed at this place, unchanged."""
+    # The hash was taken while UNSEALED stood in its place, so this stands in for it here.
     unsealed = hashlib.sha256(memoryview(data)[: place.start])
     unsealed.update(UNSEALED)
     unsealed.update(memoryview(data)[place.stop :])

@@ -422,6 +422,7 @@ class ParquetFiles:
     def add(self, content: Sequence[object]) -> None:
         """Add a row, its values in the order of the columns."""
         self.waiting.append(content)
+        # A row group is full, or what is left of the file is. Without room left, the rows will begin a new file.
         if len(self.waiting) == min(self.sizes.group, self.room or self.sizes.file):
             self._flush()
 

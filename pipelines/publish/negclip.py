@@ -40,8 +40,8 @@ def rows(publication: Publication) -> Rows:
     They are sought among TOGETHER images in a row, so that time and memory do not grow with the square of their number.
     Raises ValueError for a split with one image.
     """
-    waiting: dict[str, list[Image]] = {}
-    written = Counter[str]()
+    waiting: dict[str, list[Image]] = {}  # by split, images whose rows are not written yet
+    written = Counter[str]()  # by split, how many rows are: rows name their neighbours by the number of the row
     for rows_of_image in publication.by_image():
         captions = [*by_caption(rows_of_image)]
         for split in dict.fromkeys(rows[0].split for rows in captions):

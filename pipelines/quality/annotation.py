@@ -454,7 +454,11 @@ class ReadingReport(TypedDict):
 
 
 def read_reports(run: Path) -> list[ReadingReport]:
-    """What readers said, by a run's table verdicts: by reader and reading, of each operator and, if several, of all."""
+    """What readers, such as language models, answered about a run's negatives, by its table verdicts.
+
+    A report for each reader, way of reading ("blind" or with the "image") and operator; of several operators also one
+    over all.
+    """
     reports = list[ReadingReport]()
     verdicts = pa.concat_tables(read_table(run, "verdicts")).to_pandas()
     for (reader, reading), rows in verdicts.groupby(["reader", "reading"]):

@@ -54,7 +54,7 @@ class JsonMember:
     text: str = ""
 
     def outline(self) -> Cell:
-        """A value with the same names inside."""
+        """A value of the same kind and names, with empty texts: [{"image": "", "caption": ""}] of a list of objects."""
         inside = dict.fromkeys(self.names, "")
         if self.kind == OBJECTS:
             return [inside]

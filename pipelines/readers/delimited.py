@@ -115,12 +115,15 @@ def _read_well_written(match: re.Match[str]) -> CutField:
 
 
 def _read_with_stray_quotes(record: str, start: int, delimiter: str) -> CutField:
-    """A field that begins with a quote and has others where CSV allows none."""
+    """A field that begins with a quote and has others where CSV allows none: `"a sign that says "stop" to cars",1.jpg`.
+
+    Its outer quotes are taken off if those inside pair up; else the field has a `problem`, or is read as it stands.
+    """
     stray = _stray_quotes_pattern(delimiter).match(record, start)
     assert stray is not None  # the pattern also matches nothing
     whole = CutField(stray["all"], bare=True, end=stray.end())
     is_open = _OPEN.match(record, start) is not None
-    if delimiter == "\t":
+    if delimiter == "\t":  # no caption has a tab, so the field ends there whatever its quotes are
         return whole._replace(problem=OPEN if is_open else "")
     if stray["inner"] is not None and _pairs_up(stray["inner"]):
         return CutField(stray["inner"].replace('""', '"'), bare=False, end=stray.start("end"))

@@ -220,14 +220,21 @@ def expand_braces(pattern: str) -> list[str]:
 
 
 def name_in(source: str, url: str) -> str:
-    """The name of a file of a source, below what all files of it share: `00/a.csv` of the pattern `x/*/a.csv`."""
-    place = source.partition("::")[0]
-    pattern = _PATTERN.search(place)
-    shared = place[: pattern.start()].rpartition("/")[0] if pattern else place.rstrip("/")
+    """The name of a file of a source, below the folder that all its files share.
+
+    `x/00/a.csv` of the pattern `x/*/a.csv` is `00/a.csv`; a file that is the source itself has its bare name.
+    """
+    # "::" chains file systems: of `zip://x/*.csv::archive.zip` only the first part has the names inside the archive.
+    files_of_source = source.partition("::")[0]
     file = url.partition("::")[0]
-    if not shared or f"{shared}/" not in file:
+    wildcard = _PATTERN.search(files_of_source)
+    if wildcard:
+        shared_folder = files_of_source[: wildcard.start()].rpartition("/")[0]
+    else:
+        shared_folder = files_of_source.rstrip("/")
+    if not shared_folder or f"{shared_folder}/" not in file:
         return name_of(url)
-    return file.partition(f"{shared}/")[2]
+    return file.partition(f"{shared_folder}/")[2]
 
 
 def join(folder: str, name: str) -> str:
@@ -369,7 +376,7 @@ class _JsonBytes:
         encoding = _text_form_of(file).encoding
         if encoding == "utf-8":
             encoding = "utf-8-sig"  # which leaves out a byte order mark, as utf-16 does
-        self._read_text_table = io.TextIOWrapper(file, encoding, errors="replace", newline="")
+        self._text = io.TextIOWrapper(file, encoding, errors="replace", newline="")
         self._held = ""  # the end of what was read, if it may go on
         self._in_string = False  # whether what was given so far ends within a string
         self._open = 0  # characters of the string or number that has not ended yet
@@ -380,7 +387,7 @@ class _JsonBytes:
         What might go on in the next piece, such as half of `NaN`, is held back until that is read.
         """
         while True:
-            new = self._read_text_table.read(size)
+            new = self._text.read(size)
             text = self._held + new
             complete = _complete_length(text) if new else len(text)
             self._held = text[complete:]
@@ -388,14 +395,18 @@ class _JsonBytes:
                 return self._take_note_and_mend(text[:complete]).encode()
 
     def _take_note_and_mend(self, text: str) -> str:
-        """Take note where strings begin and end in the next piece of text; return it with null for NaN and Infinity."""
-        plain = text.replace("\\\\", "").replace('\\"', "")  # its quotes begin or end strings, all of them
+        """Return the next piece of text with null for NaN and Infinity, and note whether it ends within a string.
+
+        Raises ijson.JSONError for a string or number that has gone on for too long, maybe over several pieces.
+        """
+        # Without escaped quotes, every quote that is left begins or ends a string.
+        plain = text.replace("\\\\", "").replace('\\"', "")
         if "NaN" in text or "Infinity" in text:
             text = _replace_non_numbers(text, self._in_string)
         if plain.count('"') % 2 == 1:
             self._in_string = not self._in_string
 
-        # Where the string or number that the piece ends in has begun; -1: in an earlier piece.
+        # Where in `plain` the string or number has begun in which the piece ends; -1: in an earlier piece.
         begin = plain.rfind('"') if self._in_string else len(plain.rstrip(_NUMBER)) - 1
         self._open = self._open + len(text) if begin < 0 else len(plain) - begin - 1
         if self._open > MAX_STRING:

@@ -391,6 +391,7 @@ class _RecordReader:
             detail = "a record must have a negative, has none"
             return Rejected(self.name, line, "no_text", detail, excerpt(first.text))
 
+        # A column of the row may say that the caption itself is false of its image.
         if self.says_false:
             judged = checked(Record(self.name, line, "", first.text, truth=row), self.says_false)
             if isinstance(judged, Rejected):

@@ -176,13 +176,13 @@ class _Chooser:
         usual_captions = [plain_name(name) for name in options.caption_column] or CAPTION
         if guess(usual_captions, names) is None:
             return False
-        # Each column must be accounted for: one of an unknown name may be that of the image, and then is asked for.
+        # Each column must be explained: one of an unknown name may be that of the image, and then is asked for.
         given = [options.split_column, options.language_column, options.truth_column, *options.keep_columns]
         given += options.caption_column
-        beside = {guess([plain_name(name)], names) for name in given if name}
-        beside |= {guess(usual_captions, names), guess(SPLIT, names)}
-        beside |= {name for name in names if plain_name(name) in SAYS_TRUE + SAYS_FALSE}
-        return not {*names, *self.images, *self.unread} - {"", *beside}
+        explained = {guess([plain_name(name)], names) for name in given if name}
+        explained |= {guess(usual_captions, names), guess(SPLIT, names)}
+        explained |= {name for name in names if plain_name(name) in SAYS_TRUE + SAYS_FALSE}
+        return {*names, *self.images, *self.unread} <= {"", *explained}
 
     def optional(self, role: str, wanted: str, usual: Sequence[str] = ()) -> str | None:
         """The column of a role; None if the user names none and none has a usual name."""
@@ -350,16 +350,18 @@ def records(source: str, url: str, options: ReadOptions) -> Iterator[Record | Re
     kind = kind_of(url)
     rows = _read_parquet(url, name, options) if kind == "parquet" else _read_text_table(kind, url, name, options)
 
-    own_image = ""  # what the name of an image that has none begins with: rows of several files have equal numbers
+    # In a table without images, row 3 is of the image "3". Rows of several files have equal numbers, so there it is of
+    # "captions-3", by the file captions.csv.
+    prefix = ""
     if source != url:
         match = FILES.fullmatch(name)
         stem = match["stem"] if match else name
-        own_image = stem.replace("/", "_") + "-"
+        prefix = stem.replace("/", "_") + "-"
     for record in only_true(chain.from_iterable(map(captions_of, rows)), options, url):
         if isinstance(record, Record) and record.split is None:
             record = record._replace(split=split)
         if isinstance(record, Record) and record.image is OWN:
-            record = record._replace(image=f"{own_image}{record.line}")
+            record = record._replace(image=f"{prefix}{record.line}")
         yield record
 
 
@@ -374,11 +376,12 @@ def captions_of(record: Record | Rejected) -> Iterator[Record | Rejected]:
     if isinstance(record, Rejected):
         yield record
         return
+    # Most are one text, which this tells fast.
     if type(record.text) is str and type(record.image) is not list and _NO_LIST.fullmatch(record.text):
         yield record
         return
-    # What is not quickly seen to be one text is looked at as a list. A list of one object is taken apart all the same.
     captions = captions_in(record.text)
+    # One text is returned by `captions_in` as it is; a list of one, and an object, are taken apart.
     if len(captions) == 1 and captions[0] is record.text and not isinstance(record.image, list):
         yield record
         return
@@ -407,8 +410,9 @@ def kind_of(url: str) -> str:
     if start.startswith(b"{"):
         # JSON lines, if the first line is whole and others follow; `{"a": 1}` alone is an object on one line.
         first, _, rest = start.partition(b"\n")
-        whole = parse_json(first.decode("utf-8", "replace")) is None or not rest.strip()
-        return "object" if whole else "jsonl"
+        first_line_is_whole = parse_json(first.decode("utf-8", "replace")) is not None
+        return "jsonl" if first_line_is_whole and rest.strip() else "object"
+    # What begins with `["` is a list of texts or a table whose first cell does: the name of the file decides.
     if name_of(url).lower().rpartition(".json")[1] and re.match(rb"\[\s*\"", start):
         return "json"
     return "json" if re.match(rb"\[\s*[{\]]", start) else "delimited"

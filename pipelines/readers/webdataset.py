@@ -59,14 +59,16 @@ def _records_of_samples(source: str, url: str, options: ReadOptions) -> Iterator
     name = name_in(source, url)
     splits_in_path = (split_in(part) for part in reversed(name.split("/")))  # `00012.tar` may be in `train`
     file_split = next(filter(None, splits_in_path), "")
-    # The image is known by its suffix, the id by the name: neither is a field of the sample.
-    asked = options.changed(image_column="image", id_column="", keep_columns=())
+    # The image is known by its suffix, the id by the name: neither is a field of the sample. Kept columns are read at
+    # the end, since `choose` would refuse a sample whose JSON lacks one.
+    options_for_fields = options.changed(image_column="image", id_column="", keep_columns=())
     by_key: dict[str, list[ArchiveFile]] = {}
     for file in _files_in_archive(url):
         by_key.setdefault(_key_of_sample(file.name), []).append(file)
     if not any(_has_image_and_text(sample) for sample in by_key.values()):  # images/1.jpg and texts/1.txt
         by_key = _join_across_folders(by_key)
     chosen: Columns | None = None  # by the first sample that has fields
+    # Files with one key may be several samples: `a.05.jpg`, `a.05.txt`, `a.06.jpg` and `a.06.txt` have the key `a`.
     samples = chain.from_iterable(starmap(_separate_samples, by_key.items()))
     for line, (key, sample) in enumerate(samples, 1):
         try:
@@ -78,7 +80,7 @@ def _records_of_samples(source: str, url: str, options: ReadOptions) -> Iterator
         has_fields = bool(fields.keys() - {"image", "key"})
         fields |= {"image": image, "key": key}
         if chosen is None and has_fields:
-            chosen = choose([*names_in(fields)], asked, url)
+            chosen = choose([*names_in(fields)], options_for_fields, url)
         if chosen is None:
             suffixes = ", ".join(dict.fromkeys(_suffix_of(file.name) for file in sample))
             detail = f"a sample must have a text ({', '.join(TEXTS)}) or JSON, has only: {suffixes}"
@@ -91,7 +93,7 @@ def _records_of_samples(source: str, url: str, options: ReadOptions) -> Iterator
             text=_captions_of_sample(fields, chosen),
             split=fields.get(chosen.split, "") if chosen.split else file_split,
             language=fields.get(chosen.language) if chosen.language else options.language,
-            number=None,
+            number=None,  # the captions of a sample have no numbers of their own
             id=key,
             kept=tuple(fields.get(column) for column in options.keep_columns),
             truth={column: fields.get(column) for column in chosen.truth} if chosen.truth else None,

@@ -114,7 +114,9 @@ def parser(treebanks: Path, captions: Path | None, output: Path, **given: object
 @click.option("--source", required=True, help="What captions the run was built from, for the metadata.")
 @click.option("--output", type=Path, default=DATA / "reference_lexicon", help="Folder of the files.")
 def reference(run: Path, source: str, output: Path) -> None:
-    """Make a run's lexicon, truth estimates and balance the shipped reference, which other runs add to theirs.
+    """Write the reference tables that negcap ships from a run: its lexicon, truth estimates and balancing weights.
+
+    Other runs add these counts to their own.
 
     RUN: made by `negcap build CAPTIONS --output RUN --set lexicon=own`. The same run gives the same bytes. The tables
     contain words and counts, but no sentences.

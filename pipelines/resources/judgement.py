@@ -281,10 +281,12 @@ def fit_to(labels: Path, model: Path, output: Path, config: JudgementConfig) -> 
         start = read_arrays(model, JUDGEMENT)
         if not start:
             raise ValueError(f"{model} has no network that could say what no reader has said: fill in odd or both")
-        rated = rated._replace(answers=np.where(is_rated[:, None], rated.answers, _ratings_now(start, given)))
+        # What nobody rated gets the answers of the present network, so that the new one keeps them.
+        rated = rated._replace(answers=np.where(is_rated[:, None], rated.answers, _ratings_by_network(start, given)))
 
     predicted = _predict_left_out(given, rated, config, start)
-    measured = is_rated & (rated.lists.all() | ~rated.lists)
+    # The network is to rate as raters of pairs do: those of lists are measured only where there are no others.
+    measured = is_rated & (~rated.lists | rated.lists.all())
     record = RaterRecord(
         labels=int(is_rated.sum()),
         pairs=int((is_rated & ~rated.lists).sum()),
@@ -297,15 +299,21 @@ def fit_to(labels: Path, model: Path, output: Path, config: JudgementConfig) -> 
     return record
 
 
-def _ratings_now(arrays: Mapping[str, np.ndarray], given: Inputs) -> np.ndarray:
-    """What the raters' network of a model's file says of negatives, (negatives, 2)."""
+def _ratings_by_network(arrays: Mapping[str, np.ndarray], inputs: Inputs) -> np.ndarray:
+    """What the network of a model's file says of negatives in the raters' place, (negatives, 2): see `Labels.answers`.
+
+    Args:
+        arrays: the parameters of the network.
+        inputs: what it reads of each negative, among it one changed place and one new unit.
+    """
     raters = RaterModel(arrays, own=True)
-    each = np.arange(len(given.changes))
+    # Negatives share no places or units here: each has those of its own number.
+    each = np.arange(len(inputs.changes))
     ratings = raters.predict(
-        changes=given.changes,
-        features=given.features,
-        places=raters.project_places(given.places),
-        units=raters.project_units(given.units),
+        changes=inputs.changes,
+        features=inputs.features,
+        places=raters.project_places(inputs.places),
+        units=raters.project_units(inputs.units),
         place=each,
         unit=each,
     )

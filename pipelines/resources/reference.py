@@ -1,4 +1,4 @@
-"""Make a run's lexicon, truth estimates and balance the shipped reference, which other runs add to theirs."""
+"""The reference that negcap ships, made from a run: tables of words and counts, which other runs add to theirs."""
 
 from __future__ import annotations
 

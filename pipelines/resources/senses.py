@@ -92,7 +92,9 @@ def _nearest_words(word: str, words: Sequence[str], cosine: np.ndarray) -> list[
 def _prevalence_of_senses(
     senses: Sequence[int], neighbours: Sequence[tuple[str, float]], similarity: LinSimilarity
 ) -> np.ndarray:
-    """How prevalent each sense of a word is, (senses,), by the equation at the top of this file.
+    """How prevalent each sense of a word is, (senses,).
+
+    Each neighbour n of the word w has a vote cos(w, n), shared among the senses s in proportion to sim(s, n).
 
     Args:
         senses: the synsets of the word.

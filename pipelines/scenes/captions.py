@@ -102,6 +102,7 @@ class Teller(NamedTuple):
             "pattern": thing.pattern if rng.random() < 0.7 else "",
         }
         others = [other for other in self.scene.things if other.kind == thing.kind and other.group != self.group]
+        # An attribute is put back while the phrase may still mean another group: "the cup" of a red and a blue one.
         for name in ("colour", "pattern", "size"):
             if colour and any(_may_be_said_of(attributes, other) for other in others):
                 attributes[name] = getattr(thing, name)

@@ -153,10 +153,12 @@ def _layers(scene: Scene) -> list[_Layer]:
 
 
 def _draw_thing(pen: Pen, thing: Thing) -> None:
-    """Draw a thing: people with their arms, what a thing is made of in its state, pets by body, head and ears."""
+    """Draw a thing in its state: an open box, a sitting girl with her arms, a lying dog."""
     if thing.kind in PEOPLE:
+        holds_something = thing.holds >= 0
+        # On the side away from the anchor, where the held thing is.
         side = "left" if thing.slot == "left" else "right"
-        pen.draw(WORLD["arms"]["empty" if thing.holds < 0 else side])
+        pen.draw(WORLD["arms"][side if holds_something else "empty"])
     if thing.kind in ("dog", "cat"):
         _draw_pet(pen, thing)
         return

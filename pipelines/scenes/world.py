@@ -180,13 +180,13 @@ def _side(slot: str) -> str:
 
 
 def _group(rng: Random, things: list[Thing], slot: str, group: int, used: set[tuple[str, str]]) -> list[Thing]:
-    """A group of equal things in a slot, or a person holding one.
+    """A group of equal things beside, on or around the anchor: two red cups; or one person, maybe holding something.
 
     Args:
         rng: chooses.
         things: of the scene so far, the anchor first.
-        slot: where the group is.
-        group: its number.
+        slot: where the group is, such as "left" or "on".
+        group: its number, from 1.
         used: the pairs of kind and colour that other groups have; that of this group is added.
 
     Returns:
@@ -206,8 +206,9 @@ def _group(rng: Random, things: list[Thing], slot: str, group: int, used: set[tu
     if count == 1 and kind.name not in (*PEOPLE, *BIG) and slot not in ("in", "under"):
         size = rng.choice(("", "", "small", "large"))
     used.add((kind.name, colour))
-    like = Thing(kind.name, colour, size, pattern, _pose(rng, kind, slot), slot, group, 0, 0, 0, 0)
-    placed = place_group(rng, anchor, like, count)
+    pose = _pose(rng, kind, slot)
+    without_box = Thing(kind.name, colour, size, pattern, pose, slot, group, left=0, top=0, right=0, bottom=0)
+    placed = place_group(rng, anchor, without_box, count)
     if count == 1 and kind.name in PEOPLE and slot in ("left", "right") and rng.random() < 0.75:
         return _holding(rng, placed[0], len(things), used)
     return placed

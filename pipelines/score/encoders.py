@@ -120,8 +120,8 @@ class _ClipEncoder(Encoder):
 class HuggingFaceEncoder(_ClipEncoder):
     """`hf:FOLDER`, or a name on the hub: a dual encoder of transformers (CLIP, SigLIP …)."""
 
-    def __init__(self, rest: str, config: ScoreConfig) -> None:
-        super().__init__(Path(rest).name, pretrained.locate_hugging_face(rest), config)
+    def __init__(self, model: str, config: ScoreConfig) -> None:
+        super().__init__(Path(model).name, pretrained.locate_hugging_face(model), config)
 
     def read(self) -> HuggingFace:
         """The model, read from its files."""
@@ -133,9 +133,9 @@ class HuggingFaceEncoder(_ClipEncoder):
 class OpenClipEncoder(_ClipEncoder):
     """`open_clip:ARCHITECTURE:WEIGHTS` (a file, or a name on the hub) or `open_clip:FOLDER`: a model of OpenCLIP."""
 
-    def __init__(self, rest: str, config: ScoreConfig) -> None:
-        self.rest = rest
-        located = pretrained.locate_open_clip(rest)
+    def __init__(self, model: str, config: ScoreConfig) -> None:
+        self.model = model
+        located = pretrained.locate_open_clip(model)
         is_folder = located.architecture.startswith(pretrained.LOCAL)
         name = located.weights.name if is_folder else located.architecture
         settings = {key: str(value) for key, value in located.settings.items()}
@@ -145,14 +145,14 @@ class OpenClipEncoder(_ClipEncoder):
         """The model, read from its files."""
         from ..models.clip.towers import OpenClip
 
-        return OpenClip(self.rest)
+        return OpenClip(self.model)
 
 
 class SentenceTransformersEncoder(Encoder):
     """`sentence-transformers:FOLDER`: a model of sentence-transformers that embeds images and texts."""
 
-    def __init__(self, rest: str, config: ScoreConfig) -> None:
-        path = Path(rest)
+    def __init__(self, model: str, config: ScoreConfig) -> None:
+        path = Path(model)  # the folder
         pretrained.require_files("sentence-transformers", path, ("modules.json", "config.json"), ("**/*.safetensors",))
         needed = 'models of sentence-transformers need that library: pip install "negcap[score]" sentence-transformers'
         require_libraries(needed, "sentence_transformers")
@@ -186,6 +186,7 @@ class SentenceTransformersEncoder(Encoder):
         return self.torch.vectors(encode)
 
 
+# By kind. `--model hf:openai/clip` is of kind "hf", and its encoder gets "openai/clip".
 ENCODERS: dict[str, Callable[[str, ScoreConfig], Encoder]] = {
     "hf": HuggingFaceEncoder,
     "open_clip": OpenClipEncoder,
@@ -204,17 +205,17 @@ class RawVectors(NamedTuple):
     texts: np.ndarray
 
 
-def arrays(rest: str, tests: TestSet) -> RawVectors:
+def arrays(paths: str, tests: TestSet) -> RawVectors:
     """The vectors in two NumPy files that a user has made (`npy:IMAGES,TEXTS`), in the order of `--lists`.
 
-    rest: the two paths. Raises FileNotFoundError, or ValueError if an array does not fit.
+    paths: `IMAGES,TEXTS`. Raises FileNotFoundError, or ValueError if an array does not fit.
     """
     rule = "npy must be two files, npy:IMAGES.npy,TEXTS.npy"
-    paths = [Path(part) for part in rest.split(",")]
-    if len(paths) != 2:
-        raise ValueError(f"{rule}, was: {rest}")
+    files = [Path(part) for part in paths.split(",")]
+    if len(files) != 2:
+        raise ValueError(f"{rule}, was: {paths}")
     opened = []
-    for path, rows, listed in zip(paths, (len(tests.images), len(tests.texts)), LISTS, strict=True):
+    for path, rows, listed in zip(files, (len(tests.images), len(tests.texts)), LISTS, strict=True):
         if not path.is_file():
             raise FileNotFoundError(f"{path}: no such file; {rule}")
         array = open_array(path)
@@ -226,11 +227,11 @@ def arrays(rest: str, tests: TestSet) -> RawVectors:
     return RawVectors(*opened)
 
 
-def trained(rest: str, tests: TestSet, run: Path, config: ScoreConfig) -> RawVectors:
+def trained(folder: str, tests: TestSet, run: Path, config: ScoreConfig) -> RawVectors:
     """The vectors that a model of `negcap train` gives to a test set (`negcap:FOLDER`).
 
     Args:
-        rest: the folder of the model.
+        folder: of the model.
         tests: the images and texts. For UniVSE, texts are parsed as the run's captions were.
         run: whose features the images have.
         config: with the device and the number of threads.
@@ -251,7 +252,7 @@ def trained(rest: str, tests: TestSet, run: Path, config: ScoreConfig) -> RawVec
     if config.threads:
         torch.set_num_threads(config.threads)
     device = choose_device(config.device)
-    model, vocabularies, about = load_model(Path(rest), device)
+    model, vocabularies, about = load_model(Path(folder), device)
     vocabulary = vocabularies[about.languages[0]]
 
     features = features_for(model, run, tests.image_ids, about.table)
@@ -332,8 +333,9 @@ class _KeptVectors(NamedTuple):
             """The shard of the table whose first vector has the number `start`."""
             stop = min(start + self.rows_per_shard, len(names))
             vectors = np.ascontiguousarray(np.concatenate([*batches(start, stop)]), dtype=np.float32)
-            ends = pa.array(np.arange(len(vectors) + 1, dtype=np.int32) * vectors.shape[1])
-            values = pa.ListArray.from_arrays(ends, pa.array(vectors.ravel()), EMBEDDINGS.field("vector").type)
+            # Arrow stores a list column as all numbers one after the other, and where each list begins and ends.
+            bounds = pa.array(np.arange(len(vectors) + 1, dtype=np.int32) * vectors.shape[1])
+            values = pa.ListArray.from_arrays(bounds, pa.array(vectors.ravel()), EMBEDDINGS.field("vector").type)
             rows = pa.table([pa.array(names[start:stop], pa.string()), values], schema=EMBEDDINGS)
             return StageResult({table: rows}, {what: stop - start})
 

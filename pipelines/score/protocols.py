@@ -66,9 +66,17 @@ class Vectors(NamedTuple):
         return _inner_products(self.texts, texts, self.texts, others)
 
     def texts_outranking(self, sets: Sequence[np.ndarray], true: np.ndarray) -> np.ndarray:
-        """How many texts of each of S sets outrank the true text of each image, with its score (I,): (I, S)."""
+        """How many texts of each of S sets are nearer to an image than its true text is.
+
+        Args:
+            sets: of texts, each the numbers of its texts.
+            true: the score of each image's true text, (I,).
+
+        Returns:
+            The numbers of texts, (I, S).
+        """
         counts = np.empty((len(true), len(sets)), np.int64)
-        if len(self.images) < len(true):  # few vectors, each of many images, whose lists of scores are the same
+        if len(self.images) < len(true):  # images share vectors: the texts are scored once for each vector
             for vector, scores in enumerate(self.images @ self.texts.T):
                 images = self.vector_of == vector
                 for number, texts in enumerate(sets):
@@ -139,17 +147,16 @@ def outcomes_by_group(
     """The outcome of n cases for each group that has some of them.
 
     Args:
-        groups: masks of the operators in each group.
+        groups: by name, which operators are in the group, (operators,).
         protocol: its name.
         operator: (n,) the operator of each case, by index.
         image, right, blind: (n,) of each case, see `ProtocolOutcome`.
     """
     for group, members in groups.items():
-        inside = members[operator]
-        if inside.any():
-            yield ProtocolOutcome(
-                protocol, group, image[inside], right[inside], None if blind is None else blind[inside]
-            )
+        in_group = members[operator]  # (n,) whether the operator of each case is in the group
+        if in_group.any():
+            blind_of_group = None if blind is None else blind[in_group]
+            yield ProtocolOutcome(protocol, group, image[in_group], right[in_group], blind_of_group)
 
 
 def _pair_outcomes(vectors: Vectors, tests: TestSet) -> Iterator[ProtocolOutcome]:
@@ -227,9 +234,10 @@ def _query_outcomes(vectors: Vectors, tests: TestSet) -> Iterator[ProtocolOutcom
     image, text = tests.captions.T
     outranking = vectors.images_outranking(text, vectors.similarity(image, text))
     right = outranking <= QUERIED  # a caption's own image ties with itself, so it is one of them
-    for protocol, inside in ((QUERY, ~tests.denies), (f"{QUERY}, denials", tests.denies)):
-        if inside.any():
-            yield ProtocolOutcome(protocol, ALL, image[inside], right[inside])
+    # denies: (captions,) whether each denies something
+    for protocol, reported in ((QUERY, ~tests.denies), (f"{QUERY}, denials", tests.denies)):
+        if reported.any():
+            yield ProtocolOutcome(protocol, ALL, image[reported], right[reported])
 
 
 def _retrieval_outcomes(vectors: Vectors, tests: TestSet) -> Iterator[ProtocolOutcome]:

@@ -109,7 +109,7 @@ def score(source: Path, models: Sequence[str], config: ScoreConfig, progress: Pr
 
     Args:
         source: a run or a published set. Vectors and answers are kept in the run, or beside the set, also if it fails.
-        models: as `kind:rest` (`negcap score --help`).
+        models: as `KIND:PATH` (`negcap score --help`).
         config: what is scored, and how.
         progress: told of vectors and answers.
 
@@ -148,8 +148,8 @@ def score(source: Path, models: Sequence[str], config: ScoreConfig, progress: Pr
 
 def _check_model(model: str) -> None:
     """Raise ValueError for a name of no form in MODELS, ImportError without the libraries of its kind."""
-    kind, _, rest = model.partition(":")
-    if kind not in MODELS or not rest:
+    kind, _, path = model.partition(":")
+    if kind not in MODELS or not path:
         forms = ", ".join(map(":".join, MODELS.items()))
         is_named = REPOSITORY.fullmatch(model) or Path(model).is_dir()
         hint = f"; did you mean hf:{model}?" if is_named else did_you_mean(kind, MODELS)
@@ -174,13 +174,13 @@ def _vectors_of_model(
         config: of the scoring.
         progress: shows how far the encoder is.
     """
-    kind, _, rest = model.partition(":")
+    kind, _, path = model.partition(":")
     if kind == "npy":
-        images, texts = arrays(rest, tests)
+        images, texts = arrays(path, tests)
     elif kind == "negcap":
-        images, texts = trained(rest, tests, source, config)
+        images, texts = trained(path, tests, source, config)
     else:
-        images, texts = embed(ENCODERS[kind](rest, config), tests, place, config.batch, progress)
+        images, texts = embed(ENCODERS[kind](path, config), tests, place, config.batch, progress)
     if images.shape[1] != texts.shape[1]:
         widths = f"{images.shape[1]} and {texts.shape[1]}"
         raise ValueError(f"{model}: vectors of images and texts must be equally wide, are {widths}")
@@ -239,6 +239,7 @@ def baselines(tests: TestSet, source: Path, seed: int) -> dict[GroupOfProtocol, 
     # By the baseline that tells most, as a model must be better than any rule that sees no image.
     telling: dict[GroupOfProtocol, Baseline] = {}
     for group, members in tests.groups.items():
+        # `members` is True for the numbers of the operators in the group; a pair has the number of its operator.
         rows = tests.first_pairs[members[tests.first_pairs["operator"]]]
         for protocol, cases in (("pairs", rows), ("half-truth", rows[rows["adds"]])):
             if not len(cases):

@@ -57,11 +57,15 @@ def sample_shard(parses: pa.Table, config: BalanceConfig) -> pa.Table:
     return sample_images(parses if config.lexicon == "own" else parses.slice(0, 0), config.balance_sample)
 
 
-def sample_images(parses: pa.Table, sample: int) -> pa.Table:
-    """A shard's captions that may be in a sample of all shards: its own first `sample` captions, in random order.
+def sample_images(parses: pa.Table, captions: int) -> pa.Table:
+    """The captions of a shard that may be in a sample of all shards: those of its first images in a random order.
 
-    They have two more columns by which the samples of shards are merged: `train` (0 in a train split, else 1) and
-    `order`, a random number of the image.
+    They have two more columns by which `first_images` sorts, here and when the samples of shards are merged: `train`
+    (0 in a train split, else 1) and `order`, a random number of the image.
+
+    Args:
+        parses: the parsed captions of the shard.
+        captions: how many captions the sample is to have at least; whole images are taken.
     """
     images = parses["image_id"].unique().to_pylist()
     # A hash of the image's id: which images are sampled depends neither on their order nor on the size of shards.
@@ -69,7 +73,7 @@ def sample_images(parses: pa.Table, sample: int) -> pa.Table:
     train = pc.is_in(parses["split"], value_set=pa.array(TRAIN_SPLITS))
     table = parses.append_column(TRAIN, pc.invert(train).cast(pa.int8()))
     orders = pa.array([order[image] for image in parses["image_id"].to_pylist()], pa.int64())
-    return first_images([table.append_column(ORDER, orders)], sample)
+    return first_images([table.append_column(ORDER, orders)], captions)
 
 
 def combine(tables: list[pa.Table], config: BalanceConfig) -> pa.Table:
@@ -77,11 +81,11 @@ def combine(tables: list[pa.Table], config: BalanceConfig) -> pa.Table:
     return first_images(tables, config.balance_sample)
 
 
-def first_images(tables: list[pa.Table], sample: int) -> pa.Table:
-    """The fewest images with at least `sample` captions, in the order of `train` and `order`."""
+def first_images(tables: list[pa.Table], captions: int) -> pa.Table:
+    """The first images, sorted by the columns `train` and `order`: the fewest that have at least so many captions."""
     table = pa.concat_tables(tables)
     table = table.sort_by([(TRAIN, "ascending"), (ORDER, "ascending"), ("caption_id", "ascending")])
-    images = table["image_id"].slice(0, sample).unique()
+    images = table["image_id"].slice(0, captions).unique()
     return table.filter(pc.is_in(table["image_id"], images)).combine_chunks()
 
 
@@ -133,6 +137,7 @@ def fit(table: pa.Table, config: BalanceConfig, spread: Spread, lexicon: WholeTa
     if given is not None:
         return StageResult({"balance": given_table(given, BALANCE)}, {"captions": 0, "given": 1})
     kinds = sorted(config.chosen)
+    # The factors of the cloze model come first, as they decide which exchanges are probable.
     of_units = _unit_factors(table, config)
     units = table_of(of_units, BALANCE)
     parts = [*batches(table, PART_CAPTIONS)] if kinds else []

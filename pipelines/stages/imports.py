@@ -219,8 +219,10 @@ def _proposals_of(captions: pd.DataFrame, negatives: pd.DataFrame) -> pd.DataFra
         negatives: rows whose `text` is the caption and whose `negative` is the negative.
     """
     keys = captions[["place", "text", "number", "caption_id"]]
+    # A caption is identified by its image and text; `number` is that of the caption among those of its image.
     proposals = negatives.merge(keys, on=["place", "text"])
     proposals = proposals.sort_values(["place", "number"], kind="stable").drop(columns="text")
+    # From here on it is that of the negative among those of its caption.
     proposals["number"] = proposals.groupby("caption_id").cumcount()
     proposals = proposals.rename(columns={"negative": "text"})
     return proposals.assign(prompt="", temperature=None, fingerprint="", problem="")

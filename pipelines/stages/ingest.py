@@ -82,8 +82,11 @@ class Work:
         """The file of the rows of a part."""
         return self.folder / f"rows-{part:05d}.arrow"
 
-    def placed(self, name: str, low: int, high: int, column: str) -> pa.Table:
-        """The rows of the table `name` (kept or refused, see ingestion.grouping) with low <= `column` < high."""
+    def read_range(self, name: str, low: int, high: int, column: str) -> pa.Table:
+        """The rows of a temporary table with low <= `column` < high.
+
+        name: "kept", captions by the `home` of their image, or "refused", records by `position`; see `grouped`.
+        """
         path = self.folder / f"{name}.parquet"
         filters = [(column, ">=", low), (column, "<", high)]
         return pq.read_table(path, filters=filters, use_threads=False).combine_chunks()
@@ -384,7 +387,7 @@ def pack_range(work: Work, low: int, high: int, first_shard: int, rejected: rang
     """
     check_code(work.output.identity.code, __name__)
     # Images are whole: a caption is placed where the first caption of its image is, its `home`, wherever it was read.
-    placed = work.placed("kept", low, high, "home")
+    placed = work.read_range("kept", low, high, "home")
     home = placed["home"].to_numpy()  # of each caption, the position of the first caption of its image
     number = placed["number"].to_numpy()  # of each caption, in its image
     rows = grouping.rows_at(work.rows, work.schema, placed["position"].to_numpy())
@@ -438,7 +441,7 @@ def _images_in_two_splits(home: np.ndarray, split: pa.ChunkedArray) -> int:
 
 def _refused(work: Work, positions: range) -> list[Rejected]:
     """The rejected records at some positions, in order."""
-    refused = work.placed("refused", positions.start, positions.stop, "position")
+    refused = work.read_range("refused", positions.start, positions.stop, "position")
     # An image that is named like another one is refused; the message names that other one, whose caption is at `home`.
     rows = grouping.rows_at(work.rows, work.schema, refused["position"].to_numpy())
     first_captions = grouping.rows_at(work.rows, work.schema, refused["home"].to_numpy())
@@ -500,7 +503,7 @@ def ingest_records(
     Args:
         records: in order.
         config: of the ingest.
-        kept: the type of each column that is kept, by its name.
+        kept: the type of each column that the user keeps beside the caption, by its name.
 
     Raises:
         ValueError: a record is bad, and `config.strict`; names the first.
@@ -509,8 +512,9 @@ def ingest_records(
     rows = pa.Table.from_batches(grouping.blocks(records, schema, config), schema)
     keys = rows.select(grouping.DECIDING).add_column(0, "position", pa.array(range(len(rows)), pa.int64()))
     with grouping.grouped(keys.to_batches(), config.limit) as connection:
-        placed = connection.sql("FROM kept ORDER BY ALL").to_arrow_table()
+        kept_rows = connection.sql("FROM kept ORDER BY ALL").to_arrow_table()
         refused = connection.sql("FROM refused ORDER BY ALL").to_arrow_table()
+    # `home` is the position of the first row with the same image_id: a message may name the images of both.
     first_captions = rows.take(refused["home"])
     rejected = grouping.rejected_records(
         rows.take(refused["position"]), refused["reason"].to_pylist(), first_captions["image"].to_pylist()
@@ -518,8 +522,10 @@ def ingest_records(
     if rejected and config.strict:
         first = rejected[0]
         raise ValueError(f"the caption at position {first.line - 1}: {first.reason}: {first.detail}")
-    rows = rows.take(placed["position"]).combine_chunks()
-    captions = grouping.captions_table(rows, placed["number"].to_numpy(), config.source_name or "table", config.split)
+    rows = rows.take(kept_rows["position"]).combine_chunks()
+    captions = grouping.captions_table(
+        rows, kept_rows["number"].to_numpy(), config.source_name or "table", config.split
+    )
     kept_columns = grouping.source_columns_table(rows, captions, source_columns(kept))
     return IngestedRecords(captions, kept_columns, rejected)
 

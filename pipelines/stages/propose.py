@@ -177,10 +177,12 @@ def _write_proposals(
     """
     import pandas as pd
 
+    # The config names the folder of the prompts; `made_by` has under the same name the hash of each prompt.
     described = {name: value for name, value in describe(config).items() if name != "prompts"} | dict(made_by)
     inputs = hash_inputs(run, ("captions",))
     manifest = read_manifest(run / "proposals") if has_table(run, "proposals") else None
     if manifest is not None and manifest.identity.stage == NAME and dict(manifest.identity.inputs) == inputs:
+        # A larger budget adds answers, so the hash of all answers is another one. Nothing else may differ.
         continues = {**manifest.identity.config, "answers": ""} == {**described, "answers": ""}
         execution = replace(execution, overwrite=execution.overwrite or continues)
     proposals = pd.DataFrame(list(rows), columns=ROW)

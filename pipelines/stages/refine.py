@@ -168,8 +168,7 @@ def choose(run: Path, operators: Sequence[str], config: RefineConfig, group: ran
 
     Args:
         run: the folder of the run.
-        operators: one operator, or with `per_caption` all. Of those in `symmetric_operators` what is selected together
-            is among what is selected of them alone.
+        operators: one operator; with `per_caption` all of them.
         config: how negatives are selected.
         group: the shards to select from; None: all.
     """
@@ -177,7 +176,7 @@ def choose(run: Path, operators: Sequence[str], config: RefineConfig, group: ran
     from ..quality.selection import pool, select
 
     shards = slice(None) if group is None else slice(group.start, group.stop)
-    candidates = [_candidates(run, name, config, group) for name in operators]
+    candidates = [_negatives_to_choose_from(run, name, config, group) for name in operators]
     rows = pa.concat_tables(of_operator.rows for of_operator in candidates)
     if config.per_caption is not None:
         # `read_rows` leaves the plausibility of denials null; beside other operators' it counts as unknown
@@ -191,24 +190,29 @@ def choose(run: Path, operators: Sequence[str], config: RefineConfig, group: ran
     for _ in range(config.per_caption or 1):
         if len(rows["image_id"].unique()) < LEAST_IMAGES:
             break
-        chosen = select(pool(rows, corpus, config.seed), config.seed, config.rounds)  # of each caption a row, or -1
+        # (captions,): the position in `rows` of the negative selected for each caption; -1: none
+        chosen = select(pool(rows, corpus, config.seed), config.seed, config.rounds)
         selected = rows.take(chosen[chosen >= 0])
         if config.per_caption is None and operators[0] in config.symmetric_operators:
             replacements = list(zip(selected["replaced"].to_pylist(), selected["replacement"].to_pylist(), strict=True))
             selected = selected.take(pa.array(both_ways(replacements, config.seed), pa.int64()))
         kept += selected["row"].to_pylist()
-        # In the next round each caption gets another one.
+        # In the next round each caption gets another one, or none.
         rows = rows.take(np.setdiff1d(np.arange(len(rows)), chosen))
     return ChosenRows(sum(of_operator.captions for of_operator in candidates), kept)
 
 
-def _candidates(run: Path, operator: str, config: RefineConfig, group: range | None) -> PooledNegatives:
-    """The negatives of an operator that `choose` selects from; `group` are the shards they are in, None: all."""
+def _negatives_to_choose_from(run: Path, operator: str, config: RefineConfig, group: range | None) -> PooledNegatives:
+    """The negatives of an operator that `choose` selects from; `group` are the shards they are in, None: all.
+
+    With `per_caption`, those of a symmetric operator are what `choose` selects of it alone.
+    """
     shards = slice(None) if group is None else slice(group.start, group.stop)
     candidates = read_rows(run, operator, config, shards)
     if config.per_caption is None or operator not in config.symmetric_operators:
         return candidates
-    # An operator that must replace A by B as often as B by A is first selected alone, where that can be held.
+    # A symmetric operator must replace A by B as often as B by A. Only what is selected of it alone is held to that, so
+    # it comes first; the selection over all operators may then drop some of either.
     alone = choose(run, (operator,), config.changed(per_caption=None), group)
     return candidates._replace(rows=candidates.rows.filter(pc.field("row").isin(alone.rows)))
 

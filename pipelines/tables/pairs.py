@@ -180,6 +180,7 @@ def pair_tables(
     pairs_denials = wanted.pairs_denials(run)
     positives = _shards_by_file(shards_of(run, "positives")) if pairs_denials else {}
     stored = _stored_columns(columns, pairs_denials)
+    # The shards of one number have one file name in all tables. A file without negatives has captions alone.
     for file in {**(captions if wanted.every_caption else {}), **chosen}:
         if needs_captions and file not in captions:
             raise ValueError(f"{wanted.table}/{file} has no captions/{file} beside it: build the run again")

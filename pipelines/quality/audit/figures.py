@@ -182,26 +182,27 @@ def _corpus_counts(run: Path) -> dict[Word, int]:
 def _table_figures(
     run: Path, table: str, splits: Sequence[str], corpus: Mapping[Word, int]
 ) -> dict[str, OperatorFigures]:
-    """The figures of each operator in a table of a run.
+    """The figures of each operator in a table of a run, added up over its shards.
 
     Args:
         run: the run.
-        table: negatives or refined.
+        table: one of TABLES.
         splits: only captions of these; () for all.
         corpus: how often captions have each word, see `_corpus_counts`.
     """
     import pandas as pd
 
-    counts_of_shards = []
-    p_true_of_shards = []
-    changes_of_shards = []
-    families: dict[str, str] = {}
+    counts_of_shards = []  # how long texts are, where they are edited, …: see `_count_items_of_shard`
+    p_true_of_shards = []  # by operator, the sum and the number of estimates
+    changes_of_shards = []  # how often each word is replaced by which other, with their synsets
+    families: dict[str, str] = {}  # by operator
     has_estimates = table != "positives"
     for shard in shards_of(run, table):
         rows = shard.read([*COLUMNS, *(["p_true"] if has_estimates else [])]).filter(column_filter({"split": splits}))
         if not has_estimates:
             # A column of nulls, so that all tables are counted alike.
             rows = rows.append_column("p_true", pa.nulls(len(rows), pa.float64()))
+        # Further draws for a caption and operator do not count, so that all captions weigh the same.
         first_draws = rows.filter(pa.array(earlier_draws(rows) == 0))
         for kind in rows.group_by(["operator", "family"]).aggregate([]).to_pylist():
             families[kind["operator"]] = kind["family"]
@@ -217,6 +218,7 @@ def _table_figures(
     changes = pd.concat(changes_of_shards).groupby(["operator", *CHANGE])["count_all"].sum().reset_index(name="n")
     figures = {}
     for name in sorted(families):
+        # The number of each item of a measure: {"words_caption": {9: 120, …}, …}; "rows" and "covered" have one item.
         by_measure = {measure: items.droplevel("measure") for measure, items in counts[name].groupby(level="measure")}
         rows_of_operator = int(by_measure.pop("rows").sum())
         captions = int(by_measure.pop("covered").sum())

@@ -154,9 +154,9 @@ def blind(name: str, pairs: Sequence[TextPair], seed: int = 0, corpus: Sequence[
     words = differences.take(differences.single_words())
 
     def cross_validated(matrix: csr_matrix, fit: Fit) -> Accuracy:
-        """The accuracy on all pairs, each judged by weights that were fitted without its fold.
+        """The accuracy of weights that `fit` fits to a matrix (pairs, n-grams), each pair judged without its own fold.
 
-        `matrix` is (pairs, n-grams).
+        The pairs are in FOLDS parts, and all pairs of an image in one of them.
         """
         gaps = scores(matrix, fold_weights(matrix, folds, FOLDS, fit), folds)
         return by_image(right(gaps).tolist(), images)

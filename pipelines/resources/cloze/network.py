@@ -90,10 +90,10 @@ class Cloze(nn.Module):
         """
         places = units.shape[1] - 2
         vectors = self.dropout(self.vectors[units])
+        # Each (captions, length - 2, states). Row i is of place i + 1: in `before` the state after reading START to
+        # place i, in `after` that after reading END back to place i + 2. So neither has read the place itself.
         before = self._read_states(self.forward_gru, vectors[:, :-2])
-        after = self._read_states(self.backward_gru, vectors.flip(1)[:, :-2])
-        # Row i: the state after reading END back to place i + 2.
-        after = after.flip(1)
+        after = self._read_states(self.backward_gru, vectors.flip(1)[:, :-2]).flip(1)
         before = self.dropout(before)
         after = self.dropout(after)
         both = torch.cat([before, after], -1)
@@ -175,6 +175,7 @@ class Cloze(nn.Module):
         """
         if not self.fixed_point:
             return exact
+        # The table has the values at equal distances, in whole units of 2^-unit.
         points = (numbers * table.scale + table.offset).clamp(0, len(table.values) - 1).long()
         looked_up = torch.from_numpy(table.values).to(numbers)[points] * 2.0**-table.unit
         return exact + (looked_up - exact).detach()

@@ -353,7 +353,7 @@ def compare_losses(net: SurrogateNetwork, replaced: Sequence[ReplacedPlace], emb
     """
     losses, replacement = net(replaced, embedding)
     read = torch.from_numpy(np.concatenate([caption.lost.reshape(-1) for caption in replaced])).float()
-    is_other = ~read.isnan()
+    is_other = ~read.isnan()  # NaN stands at the replaced place itself
     estimated = losses[is_other]
     read = read[is_other]
     no_loss = torch.zeros(sum(len(caption.lost) for caption in replaced))  # of each replacement

@@ -153,10 +153,11 @@ def train(
     def epoch_batches(epoch: int) -> Iterator[Tensor]:
         """The batches of an epoch, (captions, length) units; in the last epochs weights are rounded as in the file."""
         net.train()
-        net.fixed_point = epoch > config.epochs - config.fixed_point
+        last_exact_epoch = config.epochs - config.fixed_point
+        net.fixed_point = epoch > last_exact_epoch
         average.fixed_point = net.fixed_point
         for batch in batches(captions, config.batch, order):
-            # A batch of unknown words has no target, and no loss.
+            # Unknown words are no targets: a batch of nothing else (between <s> and </s>) has no loss.
             if (batch[:, 1:-1] != UNKNOWN_UNIT).any():
                 yield torch.from_numpy(batch).long()
 

@@ -69,12 +69,18 @@ def attribute_patterns() -> list[Pattern]:
 
 @cache
 def lemma_tables() -> dict[str, LemmaTable]:
-    """Build `lemma_rules`, `lemma_exc` and `lemma_index` from spacy-lookups-data, which is needed only for training."""
+    """The tables of spaCy's rule lemmatizer, made from spacy-lookups-data, which is needed only for training.
+
+    `lemma_rules` replace endings ("ies" by "y"), `lemma_exc` has irregular forms, and `lemma_index` the lemmas that the
+    rules may find.
+    """
     lookups = load_lookups("en", ["lemma_exc", "lemma_index"])
     published = lookups.get_table("lemma_index")
     index = {pos: {word for word in published.get(pos) if word.isalpha()} for pos in OPEN}
     exceptions = _irregular_lemmas(lookups.get_table("lemma_exc"), index)
     for pos in OPEN:
+        # With "leave" in the index, the exception leaves -> leaf would not be found. Then the index is cut down to the
+        # lemmas that change a result.
         _remove_shadowing(RULES[pos], exceptions[pos], index[pos])
         index[pos] = _smallest_equivalent_index(pos, exceptions[pos], index[pos])
     indexed: LemmaTable = {pos: dict.fromkeys(sorted(words), True) for pos, words in index.items()}
