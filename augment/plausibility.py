@@ -429,21 +429,23 @@ class ScoresAtPlaces(NamedTuple):
 
 
 def _scores_at(encodings: Sequence[CaptionEncoding], text: np.ndarray, places: np.ndarray) -> ScoresAtPlaces:
-    """What stands at places of texts.
+    """The unit at each of some places, and the log p that the cloze model gives it; a place is a position in a text.
 
     Args:
         encodings: of each text. Its units are `<s> unit_1 … unit_n </s>`, its scores those of unit_1 … unit_n.
         text: of each place, the number of its text, (places,).
-        places: positions among the units of that text, (places,); those past the last unit have no score.
+        places: positions among the units of that text, from 1, (places,); n + 1 is that of `</s>`, which has no score.
     """
+    # The units of all texts lie one after the other, and so do the scores, which are two fewer in each text.
     counts = np.array([len(encoding.scores) for encoding in encodings], np.int64)
     units = np.fromiter(chain.from_iterable(encoding.units for encoding in encodings), np.int64, (counts + 2).sum())
     first_unit = np.cumsum(counts + 2) - (counts + 2)
     scores = np.fromiter(chain.from_iterable(encoding.scores for encoding in encodings), np.float64, counts.sum())
     first_score = np.cumsum(counts) - counts
-    position = first_score[text] + places - 1
+    position = first_score[text] + places - 1  # of unit_1 it is the text's first score
     return ScoresAtPlaces(
         units=units[first_unit[text] + places],
+        # The last `</s>` of all would be past the end; `has_score` says that what it gets is none of its own.
         scores=scores[np.minimum(position, len(scores) - 1)] if len(scores) else np.zeros(len(position)),
         has_score=places <= counts[text],
     )

@@ -127,11 +127,12 @@ class RaterModel:
         Args:
             changes: the number of each negative's change in CHANGES, (negatives,).
             features: the FEATURES of each, (negatives, features).
-            places, units: results of `project_places` and `project_units`.
-            place: for each negative, the row of `places` of the place where a word is replaced, (negatives,).
-            unit: for each, the row of `units` of the unit that is inserted there, (negatives,).
+            places: P v and R v of the places where words are replaced, see `project_places`.
+            units: Q e and S e of the units that are inserted, see `project_units`.
+            place: for each negative, the row of its place in `places`, (negatives,).
+            unit: for each, the row of its new unit in `units`, (negatives,).
         """
-        hidden_size = len(self._bias)
+        hidden_size = len(self._bias)  # columns of P v and Q e, which are added; those of R v and S e are multiplied
         shifts = self._changes + self._bias
         logits = np.empty((len(place), len(self._last)))
         for start in range(0, len(place), TOGETHER):

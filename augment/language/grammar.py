@@ -270,9 +270,9 @@ def _has_no_subject(caption: Caption, verb: Token) -> bool:
 
 
 def _may_agree(word: str, *, plural: bool) -> bool:
-    """Whether a word may be a verb that agrees with a noun before its number changes.
+    """Whether a word may be the verb of a noun whose number is to change, in the form that agrees with its old number.
 
-    plural: the new number: a noun that becomes plural is singular now, and "runs" agrees with it.
+    plural: whether the noun becomes plural. Then it is still singular, and so is its verb: "runs", not "run".
     """
     if word in _PLURAL_VERBS or word in _SINGULAR_VERBS:
         return True

@@ -321,9 +321,11 @@ def _without_unfit(weights: np.ndarray, lexicon: Lexicon, noun: str, *, many: bo
 def _weights_at_noun(
     evidence: Evidence, lexicon: Lexicon, site: Site, slot: Slot, replacer: ReplacingOperator
 ) -> np.ndarray:
-    """The chance of each noun of the lexicon to be absent where a caption has another: (entries,), sum 1, or all 0.
+    """The chance of each noun of the lexicon to be named as absent at a noun: of "without a hat", "helmet" may be.
 
     site, slot: of the noun that the caption has. replacer: the operator that replaces nouns.
+
+    Returns (entries,): weights that sum to 1, or all 0.
     """
     caption = evidence.caption
     nouns = lexicon.nouns
@@ -336,7 +338,7 @@ def _weights_at_noun(
     is_negatable = _negatable_nouns(nouns.names, site.frame)[table.entry]
     is_likely = (table.reason == FREE) & is_negatable & (table.log_odds >= MIN_ODDS)
     weights[table.entry[is_likely]] = table.weight[is_likely]
-    # Where the caption as it is lets expect no other noun ("a man near a lake"), what such scenes have is taken.
+    # If no other noun is likely at this position ("a man near a lake"), take those that are usual in such scenes.
     if site.frame == "near" and not weights.any() and evidence.image is not None:
         expected = evidence.image.expected_nouns(caption)
         if expected is not None:
@@ -523,8 +525,8 @@ def corrections_of(
 ) -> dict[int, list[Correction]]:
     """Sample corrections of the nouns and participles of some captions, in random order.
 
-    `negation` and `true_negation` get the same ones, whatever the seed, so that their sentences are about the same
-    words.
+    A correction says what is not there behind what is: "a cat, not a dog, on a mat". `negation` and `true_negation` get
+    the same ones, whatever the seed, so that their sentences are about the same words.
 
     Args:
         batch: the captions and all candidates for their words.
@@ -600,8 +602,11 @@ def _is_correctable(caption: Caption, index: int) -> bool:
 
 
 def _append_not(caption: Caption, exchange: Row, words: str) -> Edit:
-    """The edit that says after a word what is absent: ", not a dog", with a comma if the sentence goes on."""
-    index = exchange.tokens[0]
+    """The edit that puts ", not" and some words behind the word that an exchange replaces.
+
+    words: "a dog": "a cat on a mat" -> "a cat, not a dog, on a mat"; no second comma at the end of the sentence.
+    """
+    index = exchange.tokens[0]  # "cat"
     end = caption.tokens[index].end
     goes_on = any(later.pos != "PUNCT" for later in caption.tokens[index + 1 : index + 2])
     return Edit(end, end, f", not {words}" + "," * goes_on)

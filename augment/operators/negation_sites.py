@@ -63,13 +63,19 @@ class Site(NamedTuple):
     variant: int = 0
 
     def negate(self, **words: str) -> Edit:
-        """The edit that negates a noun; words: what stands in braces in the wordings of data/negation.toml."""
-        # "without a hat", "with no hat": which one, the caption decides by chance.
+        """The edit that negates a noun: noun="hat" gives "without a hat" or "with no hat".
+
+        words: by the names that stand in braces in the wordings of data/negation.toml.
+        """
+        # The variant comes from the caption by chance, so that each wording is as frequent as the others.
         wordings = FRAMES[self.frame].negated
         return self.edit(wordings[self.variant % len(wordings)], words)
 
     def edit(self, wording: str, words: dict[str, str]) -> Edit:
-        """The edit that puts a wording of the frame here."""
+        """The edit that puts a wording of the frame here.
+
+        "without a {noun}" with the words {"noun": "hat"} -> "without a hat"; `verb`, `there` and `and` are added.
+        """
         # The lower bit of the variant chooses a wording (see `negate`), the higher one its conjunction.
         link = ("and", "but")[self.variant // 2 % 2]
         return Edit(

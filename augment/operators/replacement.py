@@ -292,7 +292,8 @@ def lift_scores(
     # Slot by slot, as each governor has its own lifts; `slot_of` ascends, so that the parts join in its order.
     lifts = [np.zeros(0)]
     for (_, slot), rows in zip(slots, rows_of_slots(slot_of, len(slots)), strict=True):
-        lifts.append(entries.lift(slot.contexts[:2])[entry[rows]])
+        governor = slot.contexts[:2]  # such as "dobj:throw" and its broader context; then come the neighbours
+        lifts.append(entries.lift(governor)[entry[rows]])
     log_lift = np.minimum(log(np.concatenate(lifts) + 1e-9), max_lift)
     return (log_p[slot_of, entry] + power * log_lift).astype(log_p.dtype)
 

@@ -165,8 +165,9 @@ def _are_told_apart(one: str, other: str) -> bool:
 
 
 def _plausible_pairs(evidence: Evidence, pairs: list[tuple[Slot, Slot]]) -> list[tuple[Slot, Slot]]:
-    """The pairs of nouns that the model knows, and whose log-odds in each other's place to where they are, each given
-    the caption as it is, are at least the floor.
+    """The pairs of nouns that the cloze model finds likely enough in each other's place (MIN_LOG_ODDS).
+
+    Each noun is judged alone, in the caption as it is. A pair with a noun that the model does not know is left out.
     """
     if not pairs:
         return []
@@ -180,7 +181,7 @@ def _plausible_pairs(evidence: Evidence, pairs: list[tuple[Slot, Slot]]) -> list
     scores = np.minimum(vectors @ encoding.model.embedding[units].T + encoding.model.bias[units], 0.0)
 
     def log_odds(left: Slot, right: Slot) -> float:
-        """The log-odds of both nouns in each other's place to where they are, added."""
+        """How much likelier both nouns are after the swap than before it: the sum of their log-odds, in nats."""
         a = number_of[left]
         b = number_of[right]
         if min(units[a], units[b]) < 0:  # a noun that the model does not know
@@ -281,7 +282,7 @@ class Paraphrase(ListingOperator):
 
 
 def _swaps_of_symmetric_phrases(caption: Caption) -> Iterator[Row]:
-    """The swaps of two neighbouring noun phrases that only a SYMMETRIC word joins."""
+    """The swaps of two neighbouring noun phrases that only a SYMMETRIC word joins: "a dog is near a cat"."""
     lowered = caption.lowered
     for left, right in pairwise(caption.chunks):
         between = lowered[left.end : right.start]
