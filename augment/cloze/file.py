@@ -86,7 +86,10 @@ def read_arrays(path: Path, prefix: str) -> dict[str, np.ndarray]:
 
 
 def _parameters(path: Path, stored: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """The parameters among the arrays of a file, by name, in float32."""
+    """The parameters among the arrays of a file, by name, in float32.
+
+    A matrix of whole numbers has an array beside it, its name with BITS, of the power of two that scales each row.
+    """
     return {
         name: _read_parameter(path, name, array, stored.get(f"{name}{BITS}"))
         for name, array in stored.items()

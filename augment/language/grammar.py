@@ -464,6 +464,7 @@ def _pronoun_fits(number: str, old: Gender | None) -> bool:
         return old in (None, "any")
     if old is None:
         return False
+    # A "thing" may be an animal, of which captions say "he" and "she" as well as "it".
     return old == "thing" or (number != "thing" and old in (number, "any"))
 
 

@@ -314,6 +314,7 @@ def layout_of(keys: Keys, kind: str) -> Layout:
     nouns = kind == "noun"
     of_kind = np.flatnonzero(pc.equal(keys.table["kind"], kind).to_numpy())
     rows = keys.table.take(pa.array(of_kind)).append_column("row", pa.array(of_kind)).combine_chunks()
+    # The entries in any place name and number them; all other rows are in a form or a context.
     plain = rows.filter(pc.equal(rows["place"], "")).sort_by("entry")
     names = tuple(plain["entry"].to_pylist())
     rows = rows.filter(pc.not_equal(rows["place"], "")).combine_chunks()
@@ -321,7 +322,7 @@ def layout_of(keys: Keys, kind: str) -> Layout:
     row = rows["row"].to_numpy()
     encoded = rows["place"].combine_chunks().dictionary_encode()
     labels = encoded.dictionary.to_pylist()
-    label = encoded.indices.to_numpy()
+    label = encoded.indices.to_numpy()  # of each row, the number of its place among `labels`
     number = np.full(len(labels), -1)  # of each label, the number of its context; -1 for a form
     contexts: dict[str, int] = {}
     forms = {}

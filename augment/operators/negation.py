@@ -456,7 +456,8 @@ def _words_of_frame(lexicon: Lexicon, contrast: Contrast, noun: str) -> dict[str
 def _edit_with_both(caption: Caption, lexicon: Lexicon, contrast: Contrast, asserted: str, negated: str) -> Edit | None:
     """The edit that asserts one noun and negates the other ("with a helmet but no hat"); None if the frame has none.
 
-    asserted, negated: the two nouns, either of which may be the one that the image shows.
+    The wording is "with {a} {and} no {no}": {a} is the asserted noun with its article, {no} the negated one. Either may
+    be the one that the image shows.
     """
     site = contrast.site
     wording = FRAMES[site.frame].both

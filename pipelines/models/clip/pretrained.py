@@ -185,6 +185,7 @@ def read_open_clip(located: OpenClipModel) -> Loaded:
 
 
 def _open_clip() -> ModuleType:
+    """The module open_clip. Raises ImportError, with how to install it, if it cannot be imported."""
     try:
         import open_clip
     except (ImportError, RuntimeError) as error:  # RuntimeError: torchvision was built for another PyTorch

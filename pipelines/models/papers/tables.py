@@ -447,7 +447,7 @@ def _read_columns(run: Path, table: str, columns: list[str]) -> pd.DataFrame:
 
 
 def _words_table(settings: PapersConfig) -> str:
-    """VSE-C's Table 6: MAP, with its interval over images."""
+    """VSE-C's Table 6: the mean average precision (MAP) of words for images, as reported and as measured."""
     measured = read_probe(settings, "words")
     reported = REPORTED["words"]
     rows = []
