@@ -156,7 +156,7 @@ def bound_of(caption: Caption, number: int) -> Bound | None:
 def leaves_count_open(caption: Caption, number: int) -> bool:
     """Whether the number at this token leaves open how many there are: "about four", "two or three", "four or more".
 
-    Those of `bound_of` leave open only some counts.
+    Not "at least four", which excludes some counts: see `bound_of`.
     """
     before = caption.word(number - 1)
     two_before = caption.word(number - 2)

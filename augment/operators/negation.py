@@ -110,6 +110,7 @@ class Negation(ListingOperator):
             existing = existence_contrasts(evidence, batch.lexicon, bool(corrections))
             corrected = [_corrected(evidence.caption, correction) for correction in corrections]
             existing_rows = _false_rows(evidence, batch.lexicon, existing, seed, self.name)
+            # By chance, so that both sorts are among the negatives: of most captions only the first rows are taken.
             is_correction_first = _random_number(seed, self.name, evidence.caption, "correction") < OF_CORRECTIONS
             of_caption[number] = [*corrected, *existing_rows] if is_correction_first else [*existing_rows, *corrected]
         return ListedRows(of_caption)
@@ -136,7 +137,7 @@ class TrueNegation(Negation):
         return _true_rows(evidence.caption, batch.lexicon, pairs)
 
     def fallback_rows(self, batch: Batch, captions: Sequence[int], seed: int) -> Source:
-        """List the true sentences beside the corrections of `negation`: "on a bench, not a table".
+        """List the true sentences about the same words as those of `negation`: "on a bench, not a table".
 
         captions: the numbers of those that have no other negation.
         """

@@ -201,10 +201,10 @@ def _pronouns_change(caption: Caption, old: Slot, new: Slot) -> bool:
 
 
 def _can_move(caption: Caption, chunk: Chunk) -> bool:
-    """Whether a noun phrase can be moved, and moving it changes what the caption says.
+    """Whether a noun phrase can be moved, so that the caption stays grammatical and says something else.
 
-    False if it contains a pronoun or is negated; if "of" or a particle follows, or an apposition; if it is after "of"
-    or "with"; and if its head occurs twice.
+    Not one with a pronoun, a negated one, or one of two with the same head. Nor one that others depend on or that
+    depends on another: with an apposition; before "of" or a particle ("puts a hat on"); behind "of" or "with".
     """
     tokens = caption.tokens
     root = tokens[chunk.root]
@@ -352,7 +352,10 @@ def _swaps_of_adjectives(caption: Caption) -> Iterator[Row]:
 
 
 def _paraphrase_row(caption: Caption, left: Chunk, right: Chunk) -> Row:
-    """The row that swaps two phrases, in text order, and stays true; it names the head of each."""
+    """The row of the swap of two phrases, in text order, that leaves the caption true.
+
+    It says which words changed places, by the heads of the phrases: "dog | cat".
+    """
     edits = tuple(_exchange_phrases(caption, left, right))
     heads = (left.root, right.root)
     return exchange_row("none", edits, heads, *(caption.tokens[head].lemma for head in heads))

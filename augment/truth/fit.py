@@ -246,9 +246,9 @@ def count_transitions(images: Iterable[Sequence[set[Assertion]]]) -> dict[Transi
 
 
 def _joined_values(nouns: Sequence[Mapping[int, set[str]]]) -> Mapping[int, set[str]]:
-    """The values that captions give a thing, for which they have several nouns: {0: {"2"}, 1: {"2"}}.
+    """The values that each caption gives a thing, by any of its nouns: "dog" {0: {"2"}}, "puppy" {1: {"3"}} joined.
 
-    nouns: for each noun, the values that captions give it, by the number of the caption.
+    nouns: for each noun, the values that captions give it, by the number of the caption. The result is by it, too.
     """
     if len(nouns) == 1:
         return nouns[0]

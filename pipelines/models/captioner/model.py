@@ -208,6 +208,7 @@ class Captioner:
     """
 
     def __init__(self, weights: Path, device: torch.device) -> None:
+        """Check the files, make the nets that config.json describes, and load both into them."""
         folder = weights.parent
         identity = checkpoint.read_identity(folder, "captioner")
         # The files of weights are proven before nets are made, which are as large as config.json says.

@@ -355,7 +355,7 @@ def _claims_table(settings: PapersConfig) -> str:
     verdicts = []
     for name, table in COMPARED.items():
         for (first, second), (recipe, title) in product(table.differences, RECIPES.items()):
-            # what a paper says of a model is asked of its variants, too
+            # what a paper says of a model, such as "univse", is asked of its variants, too: "univse-falling"
             reported = table.reported_difference(CLAIMED_OF.sub("", first), CLAIMED_OF.sub("", second))
             if not reported:
                 continue
