@@ -237,7 +237,10 @@ def rater_inputs(
     rows: Sequence[Row],
     comparisons: Sequence[Comparison],
 ) -> Inputs:
-    """The inputs of negatives: for each its caption, how the model has read that, the row, and how they compare."""
+    """What the network of raters is given of some negatives; captions, encodings, rows and comparisons are of each.
+
+    A row may replace several words ("man | dog"): their places and new units are averaged.
+    """
     embedding = encodings[0].model.embedding
     units = np.zeros((len(rows), embedding.shape[1]))
     places = np.zeros((len(rows), 2 * embedding.shape[1]))
@@ -252,7 +255,7 @@ def rater_inputs(
     slot_encodings: list[CaptionEncoding] = []
     for number, (caption, encoding, row) in enumerate(zip(captions, encodings, rows, strict=True)):
         for place, unit in replaced_units(caption, encoding, row):
-            slot = (id(encoding), place)
+            slot = (id(encoding), place)  # the encodings of one caption are one object
             if slot not in slot_number:
                 slot_number[slot] = len(slot_number)
                 slot_encodings.append(encoding)

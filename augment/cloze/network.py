@@ -57,7 +57,7 @@ def single_threaded() -> Iterator[None]:
 
 @cache
 def _libraries() -> ThreadpoolController:
-    """The libraries with threads of their own that are loaded, found once per process."""
+    """The loaded libraries that have their own threads, such as BLAS; found once per process."""
     from threadpoolctl import ThreadpoolController
 
     return ThreadpoolController()

@@ -205,7 +205,7 @@ def _is_few(caption: Caption, token: Token) -> bool:
 
 
 def _denial_by(caption: Caption, word: Token) -> Denial:
-    """What a negating word denies."""
+    """What a negating word denies: of "no dog" the dog; of "a man is not wearing a hat" the verb and the hat."""
     if quoted := _quoted(caption, word.index):
         return Denial(word.index, scope=quoted, denied=frozenset())  # what is quoted is neither replaced nor denied
     if phrase := _phrase_with_nearly_no(caption, word):

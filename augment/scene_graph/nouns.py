@@ -92,7 +92,11 @@ class Nouns:
 
     @classmethod
     def read(cls, caption: Caption) -> Nouns:
-        """Analyse the nouns of a caption."""
+        """Find which nouns of a caption name objects, and where the name of each begins.
+
+        Of "a group of dogs behind a brick wall" these are "dog" and "wall": "group" stands for the dogs, and "brick" is
+        an attribute.
+        """
         objects: dict[int, Object] = {}
         stands_for: dict[int, int] = {}
         modifiers: dict[int, int] = {}

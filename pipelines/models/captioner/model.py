@@ -131,6 +131,7 @@ class Discriminator(nn.Module):
     """
 
     def __init__(self, features: int, words: int, *, word_dim: int, joint: int) -> None:
+        """Make the layers of f (a linear map) and of h (word vectors and an LSTM)."""
         super().__init__()
         self.image = nn.Linear(features, joint)
         self.embedding = nn.Embedding(words, word_dim, padding_idx=PAD_ID)

@@ -99,7 +99,10 @@ def read_hugging_face(folder: Path) -> Loaded:
 
 
 def require_files(kind: str, folder: Path, *patterns: tuple[str, ...]) -> None:
-    """Raise FileNotFoundError if a folder lacks a file of one of these alternatives."""
+    """Raise FileNotFoundError if a folder lacks what a model needs: a file by each of the patterns.
+
+    Each is a tuple of names that will do, such as ("*.safetensors", "pytorch_model*.bin"). kind: of the model, "hf".
+    """
     for names in patterns:
         if not any(file for name in names for file in folder.glob(name)):
             shown = " or ".join(name.removeprefix("**/") for name in names)
