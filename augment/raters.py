@@ -298,7 +298,7 @@ def predict_ratings(
 
 
 def rate_rows(captions: Sequence[Caption], encodings: Sequence[CaptionEncoding], rows: Sequence[Row]) -> None:
-    """Fill in `plausibility`, `p_unnatural` and `p_compatible` of rows; for each its caption, and how that was read."""
+    """Fill in `plausibility`, `p_unnatural` and `p_compatible` of rows; captions, encodings: of the caption of each."""
     if not rows:
         return
     comparisons = compare(captions, encodings, rows)
@@ -306,6 +306,7 @@ def rate_rows(captions: Sequence[Caption], encodings: Sequence[CaptionEncoding],
     # What asserts the denied ("a man without a hat", "a man with a hat") is never true of the same photo.
     asserts_denied = np.array([row.replaced == f"no {row.replacement}" for row in rows], bool)
     compatible = np.where(asserts_denied, 0.0, ratings.compatible)
+    # The network has seen no swapped numbers and no replaced sides: what it says of them is corrected by a factor.
     swaps_numbers = np.array([row.swaps_numbers for row in rows], bool)
     unnatural = np.where(swaps_numbers, SWAPPED_NUMBERS * ratings.unnatural, ratings.unnatural).round(4)
     is_side = np.array([row.moves_side for row in rows], bool)

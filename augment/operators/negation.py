@@ -373,7 +373,7 @@ def _shown_by_siblings(evidence: Evidence, frame: str) -> dict[str, bool]:
 def _weights_as_expected(lexicon: Lexicon, expected: np.ndarray, noun: str, frame: str, *, plural: bool) -> np.ndarray:
     """The weight of each noun that may be negated in a frame and is expected about as much as `noun`: (entries,).
 
-    expected: how much the caption lets expect each noun, as log-odds, (entries,).
+    expected: the log-odds that another caption mentions each noun, given this one, (entries,).
     """
     names = lexicon.nouns.names
     level = expected[lexicon.nouns.number[noun]]

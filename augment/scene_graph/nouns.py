@@ -145,7 +145,7 @@ class Nouns:
         )
 
     def objects_of(self, index: int) -> list[int]:
-        """The objects (head tokens) that the noun at token `index` stands for, and those coordinated with it."""
+        """The objects (head tokens) that a noun means: of "group" in "a group of dogs and a cat", "dogs" and "cat"."""
         objects = []
         pending = [index]
         for noun in pending:  # which grows
@@ -155,7 +155,7 @@ class Nouns:
             elif thing in self.objects:
                 objects.append(thing)
             pending += [child.index for child in self.caption.dependents(noun, "conj")]
-            del pending[MAX_PENDING:]
+            del pending[MAX_PENDING:]  # so that this ends where the parse goes round in circles
         return objects
 
     def clause_subjects(self, index: int, clause: int) -> list[int]:

@@ -70,6 +70,7 @@ class Generator(nn.Module):
     forbidden: Tensor
 
     def __init__(self, features: int, words: int, *, word_dim: int, hidden: int, noise: int, dropout: float) -> None:
+        """Make the layers: image and noise to the first state, words to vectors, states to the next word."""
         super().__init__()
         self.noise = noise
         self.embedding = nn.Embedding(words, word_dim)
