@@ -84,6 +84,7 @@ class NegativesConfig(Settings):
 
     @model_validator(mode="after")
     def _check_operators(self) -> Self:
+        """Refuse operators that do not exist (`operator_named` raises) or that are given twice."""
         for name in self.operators:
             operator_named(name)
         if len(set(self.operators)) != len(self.operators):

@@ -288,12 +288,11 @@ def _estimated_comparisons(
 def replaced_units(caption: Caption, encoding: CaptionEncoding, row: Row) -> Iterator[tuple[Place, int | None]]:
     """The place of each word or phrase that a row replaces, and the number of the unit that is put there.
 
-    The unit is that of the head of a phrase that is no unit; None for what the model does not know. Where a numeral is
-    replaced, it alone; not "an" in place of "a", nor what is only put in. What is no unit, nor asked for when the
-    caption was read, has the place of its last word.
+    What is only inserted, and "an" in place of "a", is left out; beside a numeral, so are the noun and verb that agree
+    with it. A new phrase that is no unit has the unit of its last word, None if the model does not know that. An old
+    phrase without a place (`CaptionEncoding.place`) has that of its last word.
     """
     for change in _changed_tokens(caption, row.edits):
-        # The noun and verbs that agree with a numeral are edited, too, and say nothing of it.
         is_replaced = row.change != "numeral" or normalise_word(change.new) == row.replacement
         if change.first < change.end and is_replaced:
             place = encoding.place(change.first, change.end) or encoding.place_of_token(change.end - 1)

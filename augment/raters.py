@@ -343,7 +343,7 @@ def sizes_and_mean_scores(encodings: Sequence[CaptionEncoding]) -> tuple[np.ndar
 
 @cached(8)
 def rater_model_of(model: ClozeModel) -> RaterModel:
-    """The network in a model's file, or else that of the shipped model, without the vectors."""
+    """The raters' network in a model's file; if it has none, that of the shipped model, which then ignores vectors."""
     arrays = model.network.arrays
     own = f"{JUDGEMENT}hidden.bias" in arrays
     return RaterModel(arrays if own else read_arrays(data_path("cloze") / "model.npz", JUDGEMENT), own=own)

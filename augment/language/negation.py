@@ -233,9 +233,9 @@ def _quoted(caption: Caption, index: int) -> frozenset[int]:
 
 
 def _phrase_with_nearly_no(caption: Caption, word: Token) -> frozenset[int]:
-    """The prepositional phrase "with barely any hair", of which parses make many things; empty if it is none.
+    """The tokens of a phrase like "with barely any hair", from the preposition to the noun; empty for another word.
 
-    word: the one of NEARLY, such as "barely". The phrase is its tokens.
+    By its words, since parsers read such phrases in many ways. word: "barely", or another of NEARLY.
     """
     if word.lower not in NEARLY or not word.index or caption.word(word.index + 1) not in INDEFINITE:
         return frozenset()
