@@ -396,10 +396,7 @@ class UniformRelation(ListingOperator):
         new_verbs = [name for name in lexicon.entries("verb").names if name not in used_verbs]
 
         def preposition_row(use: Slot, name: str) -> Row:
-            """The row with another preposition; its second token is the last of the old one, not the object.
-
-            Any preposition is allowed, so no check needs the object ("a couch" of "on a couch").
-            """
+            """The row with another preposition; `Row.tokens` name the ends of the old one, as in `UniformPreposition`."""
             return replace_preposition(caption, use._replace(noun=use.end - 1), name)
 
         def verb_row(slot: Slot, name: str) -> Row | None:
