@@ -396,7 +396,7 @@ class UniformRelation(ListingOperator):
         new_verbs = [name for name in lexicon.entries("verb").names if name not in used_verbs]
 
         def preposition_row(use: Slot, name: str) -> Row:
-            """The row with another preposition; its `tokens` are the ends of the old one, as in `UniformPreposition`."""
+            """The row with another preposition; its `tokens` are the ends of the old one, as `UniformPreposition`."""
             return replace_preposition(caption, use._replace(noun=use.end - 1), name)
 
         def verb_row(slot: Slot, name: str) -> Row | None:
