@@ -189,7 +189,7 @@ class RatingEstimates:
     """
 
     def __init__(self, candidates: Candidates, evidence: Sequence[Evidence], limits: Limits) -> None:
-        """Find the place of each slot in its text, and the projections of places and units that both ratings need.
+        """Compute what both ratings need: the place of each slot in its text, and what the raters' network makes of it.
 
         A place is where the cloze model can be asked for a unit: between the unit before it and the unit behind it.
 

@@ -84,6 +84,7 @@ class NegativesConfig(Settings):
 
     @model_validator(mode="after")
     def _check_operators(self) -> Self:
+        """Refuse operators that do not exist (`operator_named` raises) or that are given twice."""
         for name in self.operators:
             operator_named(name)
         if len(set(self.operators)) != len(self.operators):
@@ -200,7 +201,7 @@ def _count_probes(
 
 
 def _count_results(results: Mapping[str, OperatorResult], counts: Counter[str]) -> None:
-    """Add the results of one caption to the counters of `generate_tables`."""
+    """Add the results of one caption to the counters of `generate_tables`; results: by operator."""
     families = set()
     for name, (accepted, _) in results.items():
         counts[f"{name}.rows"] += len(accepted)
@@ -209,7 +210,7 @@ def _count_results(results: Mapping[str, OperatorResult], counts: Counter[str]) 
         if accepted:
             families.add(family_of(name))
     counts.update(f"family.{family}.captions" for family in families)
-    if not families - {POSITIVE}:
+    if not families - {POSITIVE}:  # a caption without negatives: why, by the candidate that came nearest to be one
         reasons = {row.reason for result in results.values() for row in result.rejected}
         counts["captions.without"] += 1
         otherwise = NO_CANDIDATE if reasons <= {NO_CANDIDATE} else "refused"

@@ -288,12 +288,11 @@ def _estimated_comparisons(
 def replaced_units(caption: Caption, encoding: CaptionEncoding, row: Row) -> Iterator[tuple[Place, int | None]]:
     """The place of each word or phrase that a row replaces, and the number of the unit that is put there.
 
-    The unit is that of the head of a phrase that is no unit; None for what the model does not know. Where a numeral is
-    replaced, it alone; not "an" in place of "a", nor what is only put in. What is no unit, nor asked for when the
-    caption was read, has the place of its last word.
+    What is only inserted, and "an" in place of "a", is left out; beside a numeral, so are the noun and verb that agree
+    with it. A new phrase that is no unit has the unit of its last word, None if the model does not know that. An old
+    phrase without a place (`CaptionEncoding.place`) has that of its last word.
     """
     for change in _changed_tokens(caption, row.edits):
-        # The noun and verbs that agree with a numeral are edited, too, and say nothing of it.
         is_replaced = row.change != "numeral" or normalise_word(change.new) == row.replacement
         if change.first < change.end and is_replaced:
             place = encoding.place(change.first, change.end) or encoding.place_of_token(change.end - 1)
@@ -429,21 +428,23 @@ class ScoresAtPlaces(NamedTuple):
 
 
 def _scores_at(encodings: Sequence[CaptionEncoding], text: np.ndarray, places: np.ndarray) -> ScoresAtPlaces:
-    """What stands at places of texts.
+    """The unit at each of some places, and the log p that the cloze model gives it; a place is a position in a text.
 
     Args:
         encodings: of each text. Its units are `<s> unit_1 … unit_n </s>`, its scores those of unit_1 … unit_n.
         text: of each place, the number of its text, (places,).
-        places: positions among the units of that text, (places,); those past the last unit have no score.
+        places: positions among the units of that text, from 1, (places,); n + 1 is that of `</s>`, which has no score.
     """
+    # The units of all texts lie one after the other, and so do the scores, which are two fewer in each text.
     counts = np.array([len(encoding.scores) for encoding in encodings], np.int64)
     units = np.fromiter(chain.from_iterable(encoding.units for encoding in encodings), np.int64, (counts + 2).sum())
     first_unit = np.cumsum(counts + 2) - (counts + 2)
     scores = np.fromiter(chain.from_iterable(encoding.scores for encoding in encodings), np.float64, counts.sum())
     first_score = np.cumsum(counts) - counts
-    position = first_score[text] + places - 1
+    position = first_score[text] + places - 1  # of unit_1 it is the text's first score
     return ScoresAtPlaces(
         units=units[first_unit[text] + places],
+        # The last `</s>` of all would be past the end; `has_score` says that what it gets is none of its own.
         scores=scores[np.minimum(position, len(scores) - 1)] if len(scores) else np.zeros(len(position)),
         has_score=places <= counts[text],
     )

@@ -128,11 +128,12 @@ class RaterModel:
         Args:
             changes: the number of each negative's change in CHANGES, (negatives,).
             features: the FEATURES of each, (negatives, features).
-            places, units: results of `project_places` and `project_units`.
-            place: for each negative, the row of `places` of the place where a word is replaced, (negatives,).
-            unit: for each, the row of `units` of the unit that is inserted there, (negatives,).
+            places: P v and R v of the places where words are replaced, see `project_places`.
+            units: Q e and S e of the units that are inserted, see `project_units`.
+            place: for each negative, the row of its place in `places`, (negatives,).
+            unit: for each, the row of its new unit in `units`, (negatives,).
         """
-        hidden_size = len(self._bias)
+        hidden_size = len(self._bias)  # columns of P v and Q e, which are added; those of R v and S e are multiplied
         shifts = self._changes + self._bias
         logits = np.empty((len(place), len(self._last)))
         for start in range(0, len(place), TOGETHER):
@@ -237,7 +238,10 @@ def rater_inputs(
     rows: Sequence[Row],
     comparisons: Sequence[Comparison],
 ) -> Inputs:
-    """The inputs of negatives: for each its caption, how the model has read that, the row, and how they compare."""
+    """What the network of raters is given of some negatives; captions, encodings, rows and comparisons are of each.
+
+    A row may replace several words ("man | dog"): their places and new units are averaged.
+    """
     embedding = encodings[0].model.embedding
     units = np.zeros((len(rows), embedding.shape[1]))
     places = np.zeros((len(rows), 2 * embedding.shape[1]))
@@ -252,7 +256,7 @@ def rater_inputs(
     slot_encodings: list[CaptionEncoding] = []
     for number, (caption, encoding, row) in enumerate(zip(captions, encodings, rows, strict=True)):
         for place, unit in replaced_units(caption, encoding, row):
-            slot = (id(encoding), place)
+            slot = (id(encoding), place)  # the encodings of one caption are one object
             if slot not in slot_number:
                 slot_number[slot] = len(slot_number)
                 slot_encodings.append(encoding)
@@ -295,7 +299,7 @@ def predict_ratings(
 
 
 def rate_rows(captions: Sequence[Caption], encodings: Sequence[CaptionEncoding], rows: Sequence[Row]) -> None:
-    """Fill in `plausibility`, `p_unnatural` and `p_compatible` of rows; for each its caption, and how that was read."""
+    """Fill in `plausibility`, `p_unnatural` and `p_compatible` of rows; captions, encodings: of the caption of each."""
     if not rows:
         return
     comparisons = compare(captions, encodings, rows)
@@ -303,6 +307,7 @@ def rate_rows(captions: Sequence[Caption], encodings: Sequence[CaptionEncoding],
     # What asserts the denied ("a man without a hat", "a man with a hat") is never true of the same photo.
     asserts_denied = np.array([row.replaced == f"no {row.replacement}" for row in rows], bool)
     compatible = np.where(asserts_denied, 0.0, ratings.compatible)
+    # The network has seen no swapped numbers and no replaced sides: what it says of them is corrected by a factor.
     swaps_numbers = np.array([row.swaps_numbers for row in rows], bool)
     unnatural = np.where(swaps_numbers, SWAPPED_NUMBERS * ratings.unnatural, ratings.unnatural).round(4)
     mirrors = np.array([row.mirrors for row in rows], bool)
@@ -339,7 +344,7 @@ def sizes_and_mean_scores(encodings: Sequence[CaptionEncoding]) -> tuple[np.ndar
 
 @cached(8)
 def rater_model_of(model: ClozeModel) -> RaterModel:
-    """The network in a model's file, or else that of the shipped model, without the vectors."""
+    """The raters' network in a model's file; if it has none, that of the shipped model, which then ignores vectors."""
     arrays = model.network.arrays
     own = f"{JUDGEMENT}hidden.bias" in arrays
     return RaterModel(arrays if own else read_arrays(data_path("cloze") / "model.npz", JUDGEMENT), own=own)

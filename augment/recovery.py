@@ -330,15 +330,27 @@ class Verdict(NamedTuple):
 def judge_negatives(
     evidence_of_each: Sequence[Evidence], negatives: Sequence[Sequence[Caption]], lexicon: Lexicon, settings: Judging
 ) -> list[list[Verdict]]:
-    """Judge the negatives of some captions: for each caption, in the order of its negatives.
+    """Judge the negatives of some captions, whoever wrote them: whether each is false, and whether it is fit.
 
-    evidence_of_each: of each caption, with the truth estimates of its image. negatives: of each caption, parsed. A
-    negative is true if a caption of the image entails it, undecidable if its captions leave it open (see
-    negcap.augment.truth.entailment), else false. Rejected are those that are their caption (`unchanged`), an earlier
-    negative of it (`repeated`) or true (`caption_says_so`, `sibling_says_so`), that have a grammatical fault which
-    their caption lacks (`ungrammatical`), or are too long to be parsed, or their captions (`too_long`); where the
-    settings ask for that, those that operators would refuse as they may be true, and unnatural ones. All but those that
-    are unchanged or too long get a plausibility.
+    A negative is true if a caption of the image entails it, undecidable if its captions leave it open (see
+    negcap.augment.truth.entailment), else false. It is rejected with one of these reasons:
+
+    - `unchanged`, `repeated`: it is its caption, or an earlier negative of it.
+    - `caption_says_so`, `sibling_says_so`: it is true.
+    - `ungrammatical`: it has a grammatical fault that its caption lacks.
+    - `too_long`: it, or its caption, is too long to be parsed.
+    - If the settings ask for that: it may be true, as an operator would find, or it is unnatural.
+
+    All but those that are unchanged or too long get a plausibility.
+
+    Args:
+        evidence_of_each: of each caption, with the truth estimates of its image.
+        negatives: of each caption, parsed.
+        lexicon: of the operators.
+        settings: what else is rejected.
+
+    Returns:
+        For each caption, the verdicts in the order of its negatives.
     """
     verdicts: list[list[Verdict]] = []
     for evidence, of_caption in zip(evidence_of_each, negatives, strict=True):

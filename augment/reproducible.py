@@ -64,6 +64,7 @@ def exp(x: np.ndarray) -> np.ndarray:
     if np.size(x) > TOGETHER:
         return np.concatenate([exp(part) for part in np.array_split(x, x.size // TOGETHER + 1)])
     x = np.clip(x, -800.0, 800.0)
+    # e^x = 2^doublings * e^rest. ln 2 is subtracted in two parts, of which the first is short: so `rest` stays exact.
     doublings = np.rint(x * (1 / (LN2_HIGH + LN2_LOW)))
     rest = x - doublings * LN2_HIGH
     rest -= doublings * LN2_LOW

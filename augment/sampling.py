@@ -84,7 +84,7 @@ class Sampler:
         for kind in dict.fromkeys(table.kind_of_slot[slot].tolist()):
             of_kind = table.kind_of_slot[slot] == kind
             names[of_kind] = name_keys(batch.lexicon.entries(kind).names)[table.entry[candidates[of_kind]]]
-        starts = np.array([one.start for one in table.slots], int)
+        starts = np.array([slot_of_word.start for slot_of_word in table.slots], int)
         caption_ids = [evidence[number].caption.caption_id for number in caption.tolist()]
         randoms = exponentials(seed, operator, caption_ids, starts[slot], names)
         lowest = randoms / (weights * batch.estimates.best_preferences(candidates))
@@ -103,6 +103,9 @@ class Sampler:
 
     def take(self, wanted: Mapping[int, int]) -> dict[int, list[int]]:
         """Sample the next candidates of some captions by weight, none that the raters' model refuses.
+
+        The key of a candidate is a random number; those with the lowest keys are sampled. It is known once the
+        candidate is rated. Before, only the lowest that it can be is known, by which the candidates are ordered.
 
         wanted: how many, by the number of the caption. A caption that has no more has fewer in the result, or none.
         """

@@ -165,7 +165,7 @@ def plain_type(annotation: Any) -> Any:
 
 
 def from_text(field: FieldInfo, text: str) -> Any:
-    """What a text gives to a field: one of several values takes them between commas; `none`: no value."""
+    """The value of a field that a text on the command line means: "a,b" -> ("a", "b") for a tuple, "none" -> None."""
     kind = plain_type(field.annotation)
     if get_origin(kind) is tuple:
         return () if text == "none" else tuple(part.strip() for part in text.split(","))

@@ -72,7 +72,10 @@ class Expectation(NamedTuple):
 
 
 def _expect(vectors: np.ndarray, model: ClozeModel, shift: np.ndarray) -> Expectation:
-    """vectors: of the places, (places, width). shift: the logarithms of the units' factors, (units,)."""
+    """What a model expects at some places if the probability of each unit is multiplied by a factor.
+
+    vectors: of the places, (places, width). shift: the logarithms of the units' factors, (units,).
+    """
     expected = np.zeros(len(shift))
     log_sums: list[float] = []
     for start in range(0, len(vectors), PLACES):

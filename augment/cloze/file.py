@@ -86,7 +86,10 @@ def read_arrays(path: Path, prefix: str) -> dict[str, np.ndarray]:
 
 
 def _parameters(path: Path, stored: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """The parameters among the arrays of a file, by name, in float32."""
+    """The parameters among the arrays of a file, by name, in float32.
+
+    A matrix of whole numbers has an array beside it, its name with BITS, of the power of two that scales each row.
+    """
     return {
         name: _read_parameter(path, name, array, stored.get(f"{name}{BITS}"))
         for name, array in stored.items()
@@ -96,10 +99,10 @@ def _parameters(path: Path, stored: Mapping[str, np.ndarray]) -> dict[str, np.nd
 
 @cache
 def known_words() -> frozenset[str]:
-    """The words of the shipped model's units, of phrases each, read without its parameters."""
+    """The words that the shipped cloze model knows, alone or in a phrase: "in", "front" and "of" for "in front of"."""
     path = data_path("cloze/model.npz")
     units = _decode_text(path, _read_archive(path, (UNITS,)), UNITS).split("\n")[len(SPECIAL) :]
-    return frozenset({word for unit in units for word in unit.split()} | {"an"})
+    return frozenset({word for unit in units for word in unit.split()} | {"an"})  # the model reads "an" as "a"
 
 
 def looks_english(text: str) -> bool:
@@ -157,10 +160,10 @@ def parameter_shapes(arrays: dict[str, np.ndarray], units: int) -> dict[str, tup
 
 
 def surrogate_shapes(arrays: Mapping[str, np.ndarray]) -> dict[str, tuple[int, ...]]:
-    """The shape that each parameter of the surrogate must have, by name, beside these other parameters.
+    """The shape that each parameter of the surrogate must have, by name, beside the other parameters of a model.
 
-    {} if none is of a surrogate. The sizes of a(i, s) and of what it is made of are those of `surrogate.share.weight`,
-    else KeyError.
+    {} for a model without a surrogate (`negcap.augment.cloze.surrogate`, whose equation has five weights). Two sizes
+    are read from `surrogate.share.weight`: those of a(i, s) and of its hidden layer; KeyError if that is missing.
     """
     if not any(name.startswith(PREFIX) for name in arrays):
         return {}
@@ -173,9 +176,10 @@ def surrogate_shapes(arrays: Mapping[str, np.ndarray]) -> dict[str, tuple[int, .
 
 
 def rater_shapes(arrays: Mapping[str, np.ndarray]) -> dict[str, tuple[int, ...]]:
-    """The shape of each parameter of `negcap.augment.raters`, by name, in a model with these other parameters; {} if
-    it has none. The sizes are those of `judgement.hidden.bias`, `judgement.unit.weight`, `judgement.terms.weight` and
-    `judgement.kind.weight`, else KeyError.
+    """The shape that each parameter of the raters must have, by name, beside the other parameters of a model.
+
+    {} for a model without raters (`negcap.augment.raters`). The layers' sizes are read from `judgement.hidden.bias` and
+    the weights of `judgement.unit`, `judgement.terms` and `judgement.kind`; KeyError if one of these is missing.
     """
     if not any(name.startswith(JUDGEMENT) for name in arrays):
         return {}

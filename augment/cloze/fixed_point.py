@@ -120,10 +120,11 @@ class Table(NamedTuple):
 
     @classmethod
     def tabulate(cls, function: Callable[[float], float], low: float, high: float, bits: int, unit: int) -> Table:
-        """Tabulate a function from `low` to `high` at multiples of 2^-bits, in units of 2^-unit."""
+        """Tabulate a function from `low` to `high`: its values at multiples of 2^-bits, as whole units of 2^-unit."""
         points = np.arange(round(low * 2**bits), round(high * 2**bits) + 1) / 2**bits
         exact = np.array([function(point) for point in points.tolist()]) * 2**unit
-        # What lies half-way, to the last digits that libraries differ in, is rounded down.
+        # The mathematical libraries of systems differ in the last digits. What lies half-way between two units, as
+        # nearly as that, is rounded down, so that the table is the same on all of them.
         return cls(np.floor(exact + 0.5 - HALF_WAY).astype(np.float32), unit, float(2**bits), 0.5 - low * 2**bits)
 
     def take(self, points: np.ndarray, out: np.ndarray) -> np.ndarray:

@@ -57,7 +57,7 @@ def single_threaded() -> Iterator[None]:
 
 @cache
 def _libraries() -> ThreadpoolController:
-    """The libraries with threads of their own that are loaded, found once per process."""
+    """The loaded libraries that have their own threads, such as BLAS; found once per process."""
     from threadpoolctl import ThreadpoolController
 
     return ThreadpoolController()
@@ -94,13 +94,14 @@ class Network:
     def read(
         self, captions: Sequence[Sequence[int]], places: Sequence[np.ndarray], known: Read | None = None
     ) -> tuple[list[np.ndarray], Read]:
-        """For each caption, the vectors of its places, (places, width of the word vectors); and the states of all.
+        """For each caption, the vectors of its places, (places, width of the word vectors); and the GRU states of all.
 
         The vectors are multiples of 2^-VECTOR and do not depend on what is read together, see `fixed_point`.
 
         Args:
             captions: the numbers of the units of each, from START to END.
-            places: of each caption, any number, (places, 2).
+            places: of each caption, any number, (places, 2): the positions of the units before and after each place,
+                (1, 3) for unit 2.
             known: what was read before. Its states are not computed again, and the next such call overwrites the memory
                 of those that are returned.
         """

@@ -161,14 +161,14 @@ class Gates:
         return np.take(self._met, rows, axis=0, out=out, mode="clip")
 
     def _compute_new_units(self, new: np.ndarray) -> None:
-        """Compute what units add that were not met before. The caller holds the lock."""
+        """Add a row to `_met` for each of some new units, by their numbers. The caller holds the lock."""
         bias, scale, offset = self._points
         old = self._count
         self._count = self._count + len(new)
         if self._count > len(self._met):  # twice the room, so that rows are copied seldom
-            met = np.empty((min(2 * self._count, len(self._row)), len(bias)), np.float32)
-            met[:old] = self._met[:old]
-            self._met = met
+            larger = np.empty((min(2 * self._count, len(self._row)), len(bias)), np.float32)
+            larger[:old] = self._met[:old]
+            self._met = larger
         self._met[old : self._count] = (self._embedding[new] @ self._weight + bias) * scale + offset
         self._row[new] = np.arange(old, self._count)
 

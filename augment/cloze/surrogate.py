@@ -248,10 +248,12 @@ def state_changes(
         (read.ahead, before, after - 1, after < lengths - 1),
     )
     for side, change, (trie, parent_step, old_step, is_seen) in zip(network.sides[::-1], changes, sides, strict=True):
+        # Rows of `read.states`: before the slot, and behind its old unit. One GRU step from the first, with the new
+        # unit, gives the new state h'; the second is the old state h.
         parents = trie.rows[numbers[is_seen], parent_step[is_seen]]
         old_states = trie.rows[numbers[is_seen], old_step[is_seen]]
         seen_replacements = np.flatnonzero(is_seen[slot_of])
-        seen_slot = (np.cumsum(is_seen) - 1)[slot_of[seen_replacements]]
+        seen_slot = (np.cumsum(is_seen) - 1)[slot_of[seen_replacements]]  # its number among the slots that are seen
         for start in range(0, len(seen_replacements), TOGETHER):
             rows = seen_replacements[start : start + TOGETHER]
             slots = seen_slot[start : start + TOGETHER]

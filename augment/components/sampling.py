@@ -122,8 +122,9 @@ class Ragged:
     def sample_outside(self, rows: np.ndarray, k: int, rng: np.random.Generator, limit: int) -> np.ndarray:
         """Sample `k` ids below `limit` that are not in each row, uniformly with replacement: shape (len(rows), k).
 
-        NOTHING for a row with all ids. The r-th id outside a row is r plus the number of values in it whose value minus
-        rank is at most r.
+        NOTHING for a row with all ids. The r-th id outside a row, from 0, is r plus the number of values below it. The
+        value number i of a row has value - i free ids below it, so those below are the values with value - i <= r: of
+        the row [0, 2, 3], where these are [0, 1, 1], id 1 is the first outside (r = 0, one value below) and 4 the next.
         """
         free = limit - self.sizes(rows)[:, None]
         rank = (rng.random((len(rows), k)) * free).astype(np.int64)  # r

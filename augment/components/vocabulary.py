@@ -228,7 +228,7 @@ class ComponentVocabulary:
             if kind in self.words:
                 self.words[kind] += words  # one word a row, in order of the ids
                 self.negatives[kind].update(rivals)  # the ids of words that are incompatible with this one
-        self.negatives["noun"] = set(range(len(self.words["noun"])))
+        self.negatives["noun"] = set(range(len(self.words["noun"])))  # any noun can be a negative of another
 
 
 def components_table(parses: pa.Table, graphs: Sequence[SceneGraph]) -> pa.Table:
@@ -332,6 +332,7 @@ class Exclusions:
         by_preposition = self._with_any(self._prepositions, possible or [preposition])
         if not verb:
             return by_preposition
+        # Relations without a verb ("on") are compatible with any verb.
         similar = [other for other in self._verbs if not other or verbs.verbs_may_both_hold(other, verb)]
         return by_preposition & self._with_any(self._verbs, similar)
 

@@ -270,9 +270,9 @@ def _has_no_subject(caption: Caption, verb: Token) -> bool:
 
 
 def _may_agree(word: str, *, plural: bool) -> bool:
-    """Whether a word may be a verb that agrees with a noun before its number changes.
+    """Whether a word may be the verb of a noun whose number is to change, in the form that agrees with its old number.
 
-    plural: the new number: a noun that becomes plural is singular now, and "runs" agrees with it.
+    plural: whether the noun becomes plural. Then it is still singular, and so is its verb: "runs", not "run".
     """
     if word in _PLURAL_VERBS or word in _SINGULAR_VERBS:
         return True
@@ -464,6 +464,7 @@ def _pronoun_fits(number: str, old: Gender | None) -> bool:
         return old in (None, "any")
     if old is None:
         return False
+    # A "thing" may be an animal, of which captions say "he" and "she" as well as "it".
     return old == "thing" or (number != "thing" and old in (number, "any"))
 
 

@@ -156,7 +156,7 @@ def bound_of(caption: Caption, number: int) -> Bound | None:
 def leaves_count_open(caption: Caption, number: int) -> bool:
     """Whether the number at this token leaves open how many there are: "about four", "two or three", "four or more".
 
-    Those of `bound_of` leave open only some counts.
+    Not "at least four", which excludes some counts: see `bound_of`.
     """
     before = caption.word(number - 1)
     two_before = caption.word(number - 2)
@@ -205,7 +205,7 @@ def _is_few(caption: Caption, token: Token) -> bool:
 
 
 def _denial_by(caption: Caption, word: Token) -> Denial:
-    """What a negating word denies."""
+    """What a negating word denies: of "no dog" the dog; of "a man is not wearing a hat" the verb and the hat."""
     if quoted := _quoted(caption, word.index):
         return Denial(word.index, scope=quoted, denied=frozenset())  # what is quoted is neither replaced nor denied
     if phrase := _phrase_with_nearly_no(caption, word):
@@ -233,9 +233,9 @@ def _quoted(caption: Caption, index: int) -> frozenset[int]:
 
 
 def _phrase_with_nearly_no(caption: Caption, word: Token) -> frozenset[int]:
-    """The prepositional phrase "with barely any hair", of which parses make many things; empty if it is none.
+    """The tokens of a phrase like "with barely any hair", from the preposition to the noun; empty for another word.
 
-    word: the one of NEARLY, such as "barely". The phrase is its tokens.
+    By its words, since parsers read such phrases in many ways. word: "barely", or another of NEARLY.
     """
     if word.lower not in NEARLY or not word.index or caption.word(word.index + 1) not in INDEFINITE:
         return frozenset()

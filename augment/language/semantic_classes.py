@@ -285,14 +285,14 @@ class Prepositions:
     places: dict[str, frozenset[str]]
     unfit: dict[str, frozenset[str]]
 
-    def are_exclusive(self, one: str, other: str, noun: str = "") -> bool:
-        """Whether no photo shows both of the same two things: a cat on and under a table.
+    def are_exclusive(self, first: str, second: str, noun: str = "") -> bool:
+        """Whether two prepositions exclude each other for the same two things: a cat is not on and under a table.
 
-        noun: the second thing; of some both are true at once ("in" and "on" a bus). "": it is not known.
+        noun: what follows them, such as "table"; both can be true of some ("in" and "on" a bus). "": it is not known.
         """
-        if self.places.get(noun, frozenset()).issuperset((one, other)):
+        if self.places.get(noun, frozenset()).issuperset((first, second)):
             return False
-        return (self.relations.get(one), self.relations.get(other)) in self.exclusions
+        return (self.relations.get(first), self.relations.get(second)) in self.exclusions
 
     def suggests(self, one: str, other: str, noun: str) -> bool:
         """Whether a caption that says the one makes it likely that the other is true: of one relation, of one set of
@@ -310,8 +310,9 @@ class Prepositions:
 
 @cache
 def preposition_table() -> Prepositions:
-    """The shipped table data/prepositions.toml, read once per process."""
+    """The shipped table data/prepositions.toml, read once per process; its groups become mappings by word."""
     table = word_lists(data_path("prepositions.toml"))
+    # "near" -> (1, 4): the numbers of the sets of VSE-C's Table 8 that list it.
     sets: defaultdict[str, tuple[int, ...]] = defaultdict(tuple)
     for number, words in enumerate(table.pop("table8"), start=1):
         for word in words:

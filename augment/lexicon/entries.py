@@ -112,7 +112,7 @@ class Entries:
     A context is what governs a word, such as its verb or preposition. Arrays are indexed by entry number.
 
     counts: the frequency of each entry in the corpus.
-    priors: log probability by form ("" for any form).
+    priors: by form ("" for any form), the log probability of each entry in it; -inf where it has the form too rarely.
     seen: how often each entry was seen in each context, parallel to `layout.seen_entries`.
     balance: the factors of negcap.augment.balance, row 0 for singular, row 1 for plural, shape (2, entries).
 
@@ -140,7 +140,7 @@ class Entries:
         """Whether an entry has a form ("bare", "a", …) in at least a share MIN_SHARE of its uses in the corpus."""
         number = self.number.get(entry)
         prior = self.priors.get(form)
-        return number is not None and prior is not None and prior[number] > -inf
+        return number is not None and prior is not None and prior[number] > -inf  # -inf: too rare, see `priors`
 
     @cached(SLOTS)
     def without_form(self, form: str) -> np.ndarray:
@@ -216,7 +216,7 @@ class Entries:
         if above < 0:
             return shares
         rows = self._rows(above)
-        # n(w, f) + SMOOTHING * p'(w | f), where p' has the lift of the word's class, see the equations above.
+        # n(w, f) + SMOOTHING * p'(w | f), where p' = p(w) times the lift of the word's class in the context.
         likely = SMOOTHING * shares * self._class_lift(above)[self.layout.classes]
         likely[self.layout.seen_entries[rows]] += self.seen[rows]
         return likely / likely.sum()
@@ -240,7 +240,10 @@ class Entries:
 
     @cached(CONTEXTS)
     def _class_lift(self, number: int) -> np.ndarray:
-        """p(k | f) / p(k) of each class k in context f; p(k | broader context) takes the place of p(k)."""
+        """p(k | f) / p(k): how much likelier each class k of words is in context f than anywhere, (classes,).
+
+        A context that has a broader one (`above`) is smoothed with that one's classes, and divided by them.
+        """
         usual = self._class_shares
         above = int(self.layout.above[number])
         if above >= 0:
@@ -311,6 +314,7 @@ def layout_of(keys: Keys, kind: str) -> Layout:
     nouns = kind == "noun"
     of_kind = np.flatnonzero(pc.equal(keys.table["kind"], kind).to_numpy())
     rows = keys.table.take(pa.array(of_kind)).append_column("row", pa.array(of_kind)).combine_chunks()
+    # The entries in any place name and number them; all other rows are in a form or a context.
     plain = rows.filter(pc.equal(rows["place"], "")).sort_by("entry")
     names = tuple(plain["entry"].to_pylist())
     rows = rows.filter(pc.not_equal(rows["place"], "")).combine_chunks()
@@ -318,7 +322,7 @@ def layout_of(keys: Keys, kind: str) -> Layout:
     row = rows["row"].to_numpy()
     encoded = rows["place"].combine_chunks().dictionary_encode()
     labels = encoded.dictionary.to_pylist()
-    label = encoded.indices.to_numpy()
+    label = encoded.indices.to_numpy()  # of each row, the number of its place among `labels`
     number = np.full(len(labels), -1)  # of each label, the number of its context; -1 for a form
     contexts: dict[str, int] = {}
     forms = {}

@@ -93,12 +93,12 @@ def attribute_violation(attribute: str, noun: str, evidence: Evidence) -> Violat
     """
 
     def is_given(mention: tuple[str, str]) -> bool:
-        """Whether a mention gives the same noun the attribute."""
+        """Whether a mention gives the same noun the attribute: ("car", "red"), but not ("vehicle", "red")."""
         thing, word = mention
         return thing == noun and attributes_may_both_hold(attribute, word)
 
     def may_be_given(mention: tuple[str, str]) -> bool:
-        """Whether a mention gives the attribute to what may be the same thing, by whatever noun."""
+        """Whether a mention gives the attribute to what may be the same thing: ("vehicle", "red") for a red car."""
         thing, word = mention
         may_be_thing = not thing or noun == thing or may_corefer(noun, thing)
         return attributes_may_both_hold(attribute, word) and may_be_thing

@@ -110,6 +110,7 @@ class Negation(ListingOperator):
             existing = existence_contrasts(evidence, batch.lexicon, bool(corrections))
             corrected = [_corrected(evidence.caption, correction) for correction in corrections]
             existing_rows = _false_rows(evidence, batch.lexicon, existing, seed, self.name)
+            # By chance, so that both sorts are among the negatives: of most captions only the first rows are taken.
             is_correction_first = _random_number(seed, self.name, evidence.caption, "correction") < OF_CORRECTIONS
             of_caption[number] = [*corrected, *existing_rows] if is_correction_first else [*existing_rows, *corrected]
         return ListedRows(of_caption)
@@ -136,7 +137,7 @@ class TrueNegation(Negation):
         return _true_rows(evidence.caption, batch.lexicon, pairs)
 
     def fallback_rows(self, batch: Batch, captions: Sequence[int], seed: int) -> Source:
-        """List the true sentences beside the corrections of `negation`: "on a bench, not a table".
+        """List the true sentences about the same words as those of `negation`: "on a bench, not a table".
 
         captions: the numbers of those that have no other negation.
         """
@@ -321,9 +322,11 @@ def _without_unfit(weights: np.ndarray, lexicon: Lexicon, noun: str, *, many: bo
 def _weights_at_noun(
     evidence: Evidence, lexicon: Lexicon, site: Site, slot: Slot, replacer: ReplacingOperator
 ) -> np.ndarray:
-    """The chance of each noun of the lexicon to be absent where a caption has another: (entries,), sum 1, or all 0.
+    """The chance of each noun of the lexicon to be named as absent at a noun: of "without a hat", "helmet" may be.
 
     site, slot: of the noun that the caption has. replacer: the operator that replaces nouns.
+
+    Returns (entries,): weights that sum to 1, or all 0.
     """
     caption = evidence.caption
     nouns = lexicon.nouns
@@ -336,7 +339,7 @@ def _weights_at_noun(
     is_negatable = _negatable_nouns(nouns.names, site.frame)[table.entry]
     is_likely = (table.reason == FREE) & is_negatable & (table.log_odds >= MIN_ODDS)
     weights[table.entry[is_likely]] = table.weight[is_likely]
-    # Where the caption as it is lets expect no other noun ("a man near a lake"), what such scenes have is taken.
+    # If no other noun is likely at this position ("a man near a lake"), take those that are usual in such scenes.
     if site.frame == "near" and not weights.any() and evidence.image is not None:
         expected = evidence.image.expected_nouns(caption)
         if expected is not None:
@@ -370,7 +373,7 @@ def _shown_by_siblings(evidence: Evidence, frame: str) -> dict[str, bool]:
 def _weights_as_expected(lexicon: Lexicon, expected: np.ndarray, noun: str, frame: str, *, plural: bool) -> np.ndarray:
     """The weight of each noun that may be negated in a frame and is expected about as much as `noun`: (entries,).
 
-    expected: how much the caption lets expect each noun, as log-odds, (entries,).
+    expected: the log-odds that another caption mentions each noun, given this one, (entries,).
     """
     names = lexicon.nouns.names
     level = expected[lexicon.nouns.number[noun]]
@@ -454,7 +457,8 @@ def _words_of_frame(lexicon: Lexicon, contrast: Contrast, noun: str) -> dict[str
 def _edit_with_both(caption: Caption, lexicon: Lexicon, contrast: Contrast, asserted: str, negated: str) -> Edit | None:
     """The edit that asserts one noun and negates the other ("with a helmet but no hat"); None if the frame has none.
 
-    asserted, negated: the two nouns, either of which may be the one that the image shows.
+    The wording is "with {a} {and} no {no}": {a} is the asserted noun with its article, {no} the negated one. Either may
+    be the one that the image shows.
     """
     site = contrast.site
     wording = FRAMES[site.frame].both
@@ -523,8 +527,8 @@ def corrections_of(
 ) -> dict[int, list[Correction]]:
     """Sample corrections of the nouns and participles of some captions, in random order.
 
-    `negation` and `true_negation` get the same ones, whatever the seed, so that their sentences are about the same
-    words.
+    A correction says what is not there behind what is: "a cat, not a dog, on a mat". `negation` and `true_negation` get
+    the same ones, whatever the seed, so that their sentences are about the same words.
 
     Args:
         batch: the captions and all candidates for their words.
@@ -600,8 +604,11 @@ def _is_correctable(caption: Caption, index: int) -> bool:
 
 
 def _append_not(caption: Caption, exchange: Row, words: str) -> Edit:
-    """The edit that says after a word what is absent: ", not a dog", with a comma if the sentence goes on."""
-    index = exchange.tokens[0]
+    """The edit that puts ", not" and some words behind the word that an exchange replaces.
+
+    words: "a dog": "a cat on a mat" -> "a cat, not a dog, on a mat"; no second comma at the end of the sentence.
+    """
+    index = exchange.tokens[0]  # "cat"
     end = caption.tokens[index].end
     goes_on = any(later.pos != "PUNCT" for later in caption.tokens[index + 1 : index + 2])
     return Edit(end, end, f", not {words}" + "," * goes_on)

@@ -63,13 +63,18 @@ class Site(NamedTuple):
     variant: int = 0
 
     def negate(self, **words: str) -> Edit:
-        """The edit that negates a noun; words: what stands in braces in the wordings of data/negation.toml."""
-        # "without a hat", "with no hat": which one, the caption decides by chance.
+        """The edit that negates a noun: with a="a hat", no="hat" it writes "without a hat" or "with no hat".
+
+        words: what stands for the braces in the wordings of data/negation.toml. Which wording, the caption decides.
+        """
         wordings = FRAMES[self.frame].negated
         return self.edit(wordings[self.variant % len(wordings)], words)
 
     def edit(self, wording: str, words: dict[str, str]) -> Edit:
-        """The edit that puts a wording of the frame here."""
+        """The edit that puts a wording of the frame here: "without {a}" with {"a": "a hat"} -> "without a hat".
+
+        words: what stands for the braces; {verb}, {there} and {and} are known here.
+        """
         # The lower bit of the variant chooses a wording (see `negate`), the higher one its conjunction.
         link = ("and", "but")[self.variant // 2 % 2]
         return Edit(

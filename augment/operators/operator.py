@@ -75,9 +75,9 @@ class Operator(ABC):
         """All rows that it could make of the captions of a batch, in random order."""
 
     def fallback_rows(self, batch: Batch, captions: Sequence[int], seed: int) -> Source | None:
-        """Rows of some captions, by number, that are tried where none of `rows` passes the checks before the rating.
+        """Second choices: rows of captions none of whose `rows` passes the checks before the rating; None: none.
 
-        None: there are none.
+        captions: their numbers in the batch.
         """
         return None
 

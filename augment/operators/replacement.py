@@ -216,9 +216,10 @@ class ReplacingOperator(SamplingOperator):
     def old_log_p(
         self, log_p: np.ndarray, slots: Sequence[SlotOfCaption], evidence: Sequence[Evidence], lexicon: Lexicon
     ) -> np.ndarray:
-        """log p of the word in each slot, to which the log-odds of a replacement are; NaN: only the whole text tells.
+        """log p of the word that is in each slot now; the log-odds of a replacement are its log p minus this: (slots,).
 
-        log_p: of each entry, (slots, entries). This one is for words of one token, which are units of the model.
+        This method is for words of one token, which are units of the model. Operators of longer words override it: they
+        look them up in `log_p`, (slots, entries), or give NaN where only the whole text tells.
         """
         scores = [evidence[number].encoding.log_probability(slot.start) for number, slot in slots]
         return np.array(scores, np.float32)
@@ -292,7 +293,8 @@ def lift_scores(
     # Slot by slot, as each governor has its own lifts; `slot_of` ascends, so that the parts join in its order.
     lifts = [np.zeros(0)]
     for (_, slot), rows in zip(slots, rows_of_slots(slot_of, len(slots)), strict=True):
-        lifts.append(entries.lift(slot.contexts[:2])[entry[rows]])
+        governor = slot.contexts[:2]  # such as "dobj:throw" and its broader context; then come the neighbours
+        lifts.append(entries.lift(governor)[entry[rows]])
     log_lift = np.minimum(log(np.concatenate(lifts) + 1e-9), max_lift)
     return (log_p[slot_of, entry] + power * log_lift).astype(log_p.dtype)
 

@@ -165,8 +165,9 @@ def _are_told_apart(one: str, other: str) -> bool:
 
 
 def _plausible_pairs(evidence: Evidence, pairs: list[tuple[Slot, Slot]]) -> list[tuple[Slot, Slot]]:
-    """The pairs of nouns that the model knows, and whose log-odds in each other's place to where they are, each given
-    the caption as it is, are at least the floor.
+    """The pairs of nouns that the cloze model finds likely enough in each other's place (MIN_LOG_ODDS).
+
+    Each noun is judged alone, in the caption as it is. A pair with a noun that the model does not know is left out.
     """
     if not pairs:
         return []
@@ -180,7 +181,7 @@ def _plausible_pairs(evidence: Evidence, pairs: list[tuple[Slot, Slot]]) -> list
     scores = np.minimum(vectors @ encoding.model.embedding[units].T + encoding.model.bias[units], 0.0)
 
     def log_odds(left: Slot, right: Slot) -> float:
-        """The log-odds of both nouns in each other's place to where they are, added."""
+        """How much likelier both nouns are after the swap than before it: the sum of their log-odds, in nats."""
         a = number_of[left]
         b = number_of[right]
         if min(units[a], units[b]) < 0:  # a noun that the model does not know
@@ -200,10 +201,10 @@ def _pronouns_change(caption: Caption, old: Slot, new: Slot) -> bool:
 
 
 def _can_move(caption: Caption, chunk: Chunk) -> bool:
-    """Whether a noun phrase can be moved, and moving it changes what the caption says.
+    """Whether a noun phrase can be moved, so that the caption stays grammatical and says something else.
 
-    False if it contains a pronoun or is negated; if "of" or a particle follows, or an apposition; if it is after "of"
-    or "with"; and if its head occurs twice.
+    Not one with a pronoun, a negated one, or one of two with the same head. Nor one that others depend on or that
+    depends on another: with an apposition; before "of" or a particle ("puts a hat on"); behind "of" or "with".
     """
     tokens = caption.tokens
     root = tokens[chunk.root]
@@ -281,7 +282,7 @@ class Paraphrase(ListingOperator):
 
 
 def _swaps_of_symmetric_phrases(caption: Caption) -> Iterator[Row]:
-    """The swaps of two neighbouring noun phrases that only a SYMMETRIC word joins."""
+    """The swaps of two neighbouring noun phrases that only a SYMMETRIC word joins: "a dog is near a cat"."""
     lowered = caption.lowered
     for left, right in pairwise(caption.chunks):
         between = lowered[left.end : right.start]
@@ -351,7 +352,10 @@ def _swaps_of_adjectives(caption: Caption) -> Iterator[Row]:
 
 
 def _paraphrase_row(caption: Caption, left: Chunk, right: Chunk) -> Row:
-    """The row that swaps two phrases, in text order, and stays true; it names the head of each."""
+    """The row of the swap of two phrases, in text order, that leaves the caption true.
+
+    It says which words changed places, by the heads of the phrases: "dog | cat".
+    """
     edits = tuple(_exchange_phrases(caption, left, right))
     heads = (left.root, right.root)
     return exchange_row("none", edits, heads, *(caption.tokens[head].lemma for head in heads))

@@ -369,9 +369,11 @@ class UniformRelation(ListingOperator):
     """
 
     def list_rows(self, evidence: Evidence, batch: Batch, seed: int) -> Iterator[Row]:
-        """Draw up to MOST_ROWS rows at random: a part of the relations, a place of it and what is put there.
+        """Draw up to MOST_ROWS rows at random: first what is replaced (a noun, a preposition, a verb), then where, then
+        the new word.
 
-        A row may come more than once: the caller drops repeated texts.
+        In a caption without relations a noun gets one: "a dog" -> "a dog on a wave" or "a wave on a dog". A row may
+        come more than once: the caller drops repeated texts.
         """
         caption = evidence.caption
         lexicon = batch.lexicon
@@ -394,7 +396,7 @@ class UniformRelation(ListingOperator):
         new_verbs = [name for name in lexicon.entries("verb").names if name not in used_verbs]
 
         def preposition_row(use: Slot, name: str) -> Row:
-            """The row with another preposition; it names the preposition's last token instead of the object's."""
+            """The row with another preposition; its `tokens` are the ends of the old one, as `UniformPreposition`."""
             return replace_preposition(caption, use._replace(noun=use.end - 1), name)
 
         def verb_row(slot: Slot, name: str) -> Row | None:

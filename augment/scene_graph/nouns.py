@@ -92,7 +92,11 @@ class Nouns:
 
     @classmethod
     def read(cls, caption: Caption) -> Nouns:
-        """Analyse the nouns of a caption."""
+        """Find which nouns of a caption name objects, and where the name of each begins.
+
+        Of "a group of dogs behind a brick wall" these are "dog" and "wall": "group" stands for the dogs, and "brick" is
+        an attribute.
+        """
         objects: dict[int, Object] = {}
         stands_for: dict[int, int] = {}
         modifiers: dict[int, int] = {}
@@ -141,7 +145,7 @@ class Nouns:
         )
 
     def objects_of(self, index: int) -> list[int]:
-        """The objects (head tokens) that the noun at token `index` stands for, and those coordinated with it."""
+        """The objects (head tokens) that a noun means: of "group" in "a group of dogs and a cat", "dogs" and "cat"."""
         objects = []
         pending = [index]
         for noun in pending:  # which grows
@@ -151,7 +155,7 @@ class Nouns:
             elif thing in self.objects:
                 objects.append(thing)
             pending += [child.index for child in self.caption.dependents(noun, "conj")]
-            del pending[MAX_PENDING:]
+            del pending[MAX_PENDING:]  # so that this ends where the parse goes round in circles
         return objects
 
     def clause_subjects(self, index: int, clause: int) -> list[int]:

@@ -243,7 +243,10 @@ class _RelationCollector:
         return bool(subjects)
 
     def add_noun(self, token: Token, attached: list[PrepositionalPhrase]) -> None:
-        """Add the relations of the phrases attached to a noun, an adjective or a form of "be"."""
+        """Add the relations of the prepositional phrases attached to a noun, an adjective or a form of "be".
+
+        "A dog on a sofa" is (dog, on, sofa); "of" names the owner, "the roof of a house" is (house, have, roof).
+        """
         is_noun = token.pos in ("NOUN", "PROPN", "PRON")
         subjects_of_clause = self.clauses.subjects(token.index)
         for phrase in attached:
@@ -257,7 +260,7 @@ class _RelationCollector:
                 self.add_mutual(subjects, phrase.tokens, phrase.name)
             elif phrase.name != "of":
                 self.add(subjects, self.nouns.objects_of(phrase.object), phrase.tokens, phrase.name)
-            elif is_noun and token.index not in self.nouns.stands_for:
+            elif is_noun and token.index not in self.nouns.stands_for:  # "a group of dogs" is no relation
                 objects = self.nouns.objects_of(phrase.object)
                 # "a bowl of soup".
                 if token.lemma in WORDS["containers"] or self._is_substance(phrase.object):

@@ -92,7 +92,8 @@ def possible_nouns(evidence: Evidence, lexicon: Lexicon, replaced: str) -> np.nd
 def _possible_nouns(lexicon: Lexicon, mentioned: frozenset[str], image: ImageTruth | None) -> np.ndarray:
     """The mask of `possible_nouns`, computed from the nouns that are mentioned: (nouns,), read-only.
 
-    It is kept by these nouns, which are mostly the same for all captions of an image.
+    It is cached by these nouns, which are mostly the same for all captions of an image. `with_any(…).all` are the nouns
+    that may name the same thing as one of them.
     """
     possible = np.zeros(len(lexicon.nouns.names), bool)
     possible[entry_numbers(lexicon.coreference.with_any(mentioned).all)] = True

@@ -64,11 +64,11 @@ def is_kind_of(kind: str, old: str, new: str) -> bool:
 
 @cached(PAIRS)
 def leaves_open(kind: str, old: str, new: str) -> bool:
-    """Whether a word of a kind may be true as well where a caption has the other.
+    """Whether `new` may be true as well where a caption says `old`, both words of a kind.
 
-    That is so if one is the other's hypernym in some sense, a person's role or sex is not told by the other
-    (man~surfer), the attribute is of another dimension (red~old), the preposition overlaps (in~near), or the number is
-    one of several.
+    Of nouns and verbs: one is the other's hypernym in some sense, or they may be the same person (man~surfer). An
+    attribute: it is of another dimension (red~old), or more general. A preposition: both may hold (in~near). A numeral:
+    it is one, since where there are several there is also one.
     """
     if kind == "noun":
         is_person_of_one_sex = {gender(old), gender(new)} != {"any"}

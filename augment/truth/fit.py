@@ -78,9 +78,9 @@ def estimate_truth(parses: pa.Table, spread: Spread) -> pa.Table:
 
 
 def extend_truth(truth: pa.Table, parses: pa.Table, spread: Spread) -> pa.Table:
-    """A `truth` table with the counts of some more images; the calibration stays as it is.
+    """Add the counts of some more images to a `truth` table; the coefficients of its calibration stay as they are.
 
-    `parses` and `spread`: as for `estimate_truth`.
+    The table has rows of counts, and for each kind a row of coefficients. `parses`, `spread`: see `estimate_truth`.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -90,6 +90,7 @@ def extend_truth(truth: pa.Table, parses: pa.Table, spread: Spread) -> pa.Table:
         return truth
     is_count = pc.is_null(truth["coefficients"])
     fitted = truth.filter(pc.invert(is_count))
+    # The counts so far, as one more fold beside those of the new images: the sum over folds adds them.
     known = pa.table(truth.filter(is_count).select([*KEYS, "count"]).columns, [*KEYS, PAIRS])
     folds = spread(count_fold, [[part] for part in split_by_fold(parses, parses["image_id"].unique())])
     coefficients = dict(zip(fitted["kind"].to_pylist(), fitted["coefficients"].to_pylist(), strict=True))
@@ -127,10 +128,10 @@ class EntailedEntries:
     def __init__(self, lexicon: Lexicon) -> None:
         """Index the nouns by their first senses."""
         self.lexicon = lexicon
-        self._is: defaultdict[int, list[int]] = defaultdict(list)
+        self._nouns_of_synset: defaultdict[int, list[int]] = defaultdict(list)  # by first sense, the nouns' numbers
         for number, entry in enumerate(lexicon.nouns.names):
             for synset in _first_sense_and_above(entry)[:1]:
-                self._is[synset].append(number)
+                self._nouns_of_synset[synset].append(number)
 
     def __call__(self, kind: str, caption: Caption) -> np.ndarray:
         """Entry numbers: of kind "noun", those that its nouns entail, ascending; of "verb", those it mentions."""
@@ -141,10 +142,12 @@ class EntailedEntries:
 
     @cached(NOUNS)
     def of_noun(self, noun: str) -> frozenset[int]:
-        """The numbers of the nouns that a noun entails: itself, its synonyms, and what lies above them."""
+        """The numbers of the lexicon's nouns that a noun entails: of "puppy", those of "puppy", "dog" and "animal"."""
         number = self.lexicon.nouns.number.get(noun)
-        named = [] if number is None else [number]
-        return frozenset(named).union(*(self._is.get(synset, ()) for synset in _first_sense_and_above(noun)))
+        entailed = set() if number is None else {number}
+        for synset in _first_sense_and_above(noun):
+            entailed.update(self._nouns_of_synset.get(synset, ()))
+        return frozenset(entailed)
 
 
 def _first_sense_and_above(noun: str) -> list[int]:
@@ -215,7 +218,7 @@ def count_transitions(images: Iterable[Sequence[set[Assertion]]]) -> dict[Transi
     """Count the transitions in images; each image is a list of the assertions of its captions.
 
     Of two captions that say "two dogs" and one that says "three dogs", both ordered pairs with the third count for the
-    transition from 2 to 3.
+    transition from 2 to 3. A transition to "" counts all pairs whose first caption says `old`: the denominator.
     """
     counts: defaultdict[Transition, int] = defaultdict(int)
     for captions in images:
@@ -227,6 +230,7 @@ def count_transitions(images: Iterable[Sequence[set[Assertion]]]) -> dict[Transi
         other_captions = len(captions) - 1
         for thing, given in values_of_noun.items():
             # What captions say of the thing, by whatever noun, and how many captions say each value.
+            # With "dog" go the values of "puppy": {0: {"2"}, 1: {"3"}}, by the number of the caption.
             nouns = [values_of_noun[other] for other in values_of_noun if is_same_thing(thing, other)]
             values_of_caption = _joined_values(nouns)
             captions_with = Counter(new for values in values_of_caption.values() for new in values)
@@ -242,9 +246,9 @@ def count_transitions(images: Iterable[Sequence[set[Assertion]]]) -> dict[Transi
 
 
 def _joined_values(nouns: Sequence[Mapping[int, set[str]]]) -> Mapping[int, set[str]]:
-    """The values that captions give a thing, for which they have several nouns: {0: {"2"}, 1: {"2"}}.
+    """The values that each caption gives a thing, by any of its nouns: "dog" {0: {"2"}}, "puppy" {1: {"3"}} joined.
 
-    nouns: for each noun, the values that captions give it, by the number of the caption.
+    nouns: for each noun, the values that captions give it, by the number of the caption. The result is by it, too.
     """
     if len(nouns) == 1:
         return nouns[0]

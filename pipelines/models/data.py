@@ -728,6 +728,7 @@ def _columns_to_keep(rows: pa.Table, codes: dict[str, dict[str, int]]) -> dict[s
     is_numeral = pc.equal(rows["family"], "numeral")
     singular = pa.array(SINGULAR)
     for flag, name in (("was_plural", "replaced"), ("is_plural", "replacement")):
+        # a numeral is plural unless it is in SINGULAR; other words have no number here
         columns[flag] = pc.and_(is_numeral, pc.invert(pc.is_in(rows[name], singular))).to_numpy()
     return columns
 

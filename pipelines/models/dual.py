@@ -35,7 +35,7 @@ class DualEncoder(EmbeddingModel):
         self.similarity = SIMILARITIES[config.similarity if isinstance(config, VseConfig) else "cosine"]
 
         def embedding(generator: Generator) -> nn.Module:
-            """The word vectors: learned ones, or a fixed part and a learned part joined."""
+            """New word vectors as the config asks for: learned ones, or a fixed part and a learned part joined."""
             # the fixed part comes from a file, the learned one from the images (VSE-C, section 3.1)
             if config.grounded_dim:
                 return TwoPartEmbedding(words, config.word_dim, config.grounded_dim, generator, vectors)

@@ -264,6 +264,7 @@ class SentenceEncoder(nn.Module):
     ) -> None:
         """Make the LSTM, whose states have joint / heads numbers, and the heads that attend to them."""
         super().__init__()
+        # The vectors of the heads are joined to one of `joint` numbers, so a state has a share of them.
         self.finish = finish
         self.embedding = embedding
         size = joint // heads

@@ -299,11 +299,14 @@ class MetricOfTrainings:
 
 
 def t_quantile(of_trainings: float, of_images: float, trainings: int) -> float:
-    """The factor of the standard error in `MetricOfTrainings.figure`; of_trainings, of_images: v and w there."""
+    """How many standard errors a 95 % interval reaches to either side: 1.96, or more for few trainings that differ.
+
+    of_trainings, of_images: the variances v and w of `MetricOfTrainings.figure`. trainings: S.
+    """
     from scipy.special import stdtrit
 
     # equal trainings say nothing of their variance: the interval is over images alone
     if of_trainings == 0:
         return float(stdtrit(np.inf, LEVELS[1] / 100))
-    freedom = (of_trainings + of_images) ** 2 * (trainings - 1) / of_trainings**2
+    freedom = (of_trainings + of_images) ** 2 * (trainings - 1) / of_trainings**2  # Welch and Satterthwaite
     return float(stdtrit(freedom, LEVELS[1] / 100))

@@ -110,7 +110,7 @@ class NegativePool:
         return 1.0 / counts[group].clamp(min=1).float()
 
     def _rows_at(self, places: Tensor) -> Tensor:
-        """The rows of negatives in places of the pool; any row for a place behind its end."""
+        """Which of the M negatives stand in some places of the pool; any of them for a place behind its end."""
         # groups are padded to the width of the largest; the mask hides what the padding points to
         places = torch.from_numpy(np.minimum(places.numpy(), max(0, len(self) - 1)))
         return places if self.rows is None or not len(self) else self.rows[places]

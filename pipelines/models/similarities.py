@@ -125,7 +125,7 @@ class _OrderPenalties(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: FunctionCtx, below: Tensor, above: Tensor) -> Tensor:
-        """The penalties (m, n)."""
+        """E(below, above) of all pairs, (m, n), block by block: `excess` is max(0, above - below) of a block."""
         ctx.save_for_backward(below, above)
         penalties = below.new_empty(len(below), len(above))
         for block in _blocks(below, above):

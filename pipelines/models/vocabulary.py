@@ -65,8 +65,10 @@ def tokenize(text: str) -> list[str]:
 
 
 def word_spans(text: str) -> list[tuple[int, int]]:
-    """Where the words that `tokenize` makes of a text are in it: (start, end) in characters, the end exclusive. A word
-    that is not written as its token (a quotation mark becomes two) gets what is left of its piece.
+    """Where the words that `tokenize` makes of a text are in it: "a cat's" -> [(0, 1), (2, 5), (5, 7)], in characters.
+
+    A word that is not written as its token (a quotation mark becomes two) gets what is left of its piece, which is what
+    stands between white space.
     """
     spans: list[tuple[int, int]] = []
     for match in re.finditer(r"\S+", _lower_in_place(text)):

@@ -70,6 +70,7 @@ class Generator(nn.Module):
     forbidden: Tensor
 
     def __init__(self, features: int, words: int, *, word_dim: int, hidden: int, noise: int, dropout: float) -> None:
+        """Make the layers: image and noise to the first state, words to vectors, states to the next word."""
         super().__init__()
         self.noise = noise
         self.embedding = nn.Embedding(words, word_dim)
@@ -131,6 +132,7 @@ class Discriminator(nn.Module):
     """
 
     def __init__(self, features: int, words: int, *, word_dim: int, joint: int) -> None:
+        """Make the layers of f (a linear map) and of h (word vectors and an LSTM)."""
         super().__init__()
         self.image = nn.Linear(features, joint)
         self.embedding = nn.Embedding(words, word_dim, padding_idx=PAD_ID)
@@ -208,6 +210,7 @@ class Captioner:
     """
 
     def __init__(self, weights: Path, device: torch.device) -> None:
+        """Check the files, make the nets that config.json describes, and load both into them."""
         folder = weights.parent
         identity = checkpoint.read_identity(folder, "captioner")
         # The files of weights are proven before nets are made, which are as large as config.json says.

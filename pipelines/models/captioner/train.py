@@ -460,7 +460,7 @@ def _train(config: CaptionerConfig, overwrite: bool, say: Say) -> Path:
     epochs = [PhaseEpoch(phase, number) for phase, count in counts.items() for number in range(1, count + 1)]
 
     def evaluate(line: Line) -> Line:
-        """Measure after an epoch, and keep the generator of an adversarial one."""
+        """Measure after an epoch, and save the generator after one of policy gradient."""
         epoch = epochs[line["epoch"] - 1]
         line = training.evaluate(line, epoch)
         if epoch.phase == GAN:

@@ -44,16 +44,17 @@ def require_hugging_face() -> None:
     require_libraries(NEEDED, "torch", "transformers", "PIL.Image")
 
 
-def locate_hugging_face(rest: str) -> Path:
-    """The folder of a model: `rest` itself, or that of a name on the hub (`openai/clip-vit-base-patch32`) in its cache.
+def locate_hugging_face(name: str) -> Path:
+    """The folder of a model: `name` itself, or where the hub's cache keeps a model (`openai/clip-vit-base-patch32`).
+
     Raises ImportError if a library is missing, FileNotFoundError for a name or a file of a model that is not there.
     """
     require_hugging_face()
-    folder = Path(rest)
-    if not folder.exists() and REPOSITORY.fullmatch(rest):
-        config = cached(rest, "config.json")
+    folder = Path(name)
+    if not folder.exists() and REPOSITORY.fullmatch(name):
+        config = cached(name, "config.json")
         if config is None:
-            raise FileNotFoundError(f"{rest} is neither a folder nor in the cache of the hub: hf download {rest}")
+            raise FileNotFoundError(f"{name} is neither a folder nor in the cache of the hub: hf download {name}")
         folder = config.parent
     require_files("hf", folder, ("config.json",), PROCESSORS, ("*.safetensors", "pytorch_model*.bin"))
     return folder
@@ -98,7 +99,10 @@ def read_hugging_face(folder: Path) -> Loaded:
 
 
 def require_files(kind: str, folder: Path, *patterns: tuple[str, ...]) -> None:
-    """Raise FileNotFoundError if a folder lacks a file of one of these alternatives."""
+    """Raise FileNotFoundError if a folder lacks what a model needs: a file by each of the patterns.
+
+    Each is a tuple of names that will do, such as ("*.safetensors", "pytorch_model*.bin"). kind: of the model, "hf".
+    """
     for names in patterns:
         if not any(file for name in names for file in folder.glob(name)):
             shown = " or ".join(name.removeprefix("**/") for name in names)
@@ -134,20 +138,20 @@ class OpenClipModel(NamedTuple):
     settings: Mapping[str, object] = MappingProxyType({})
 
 
-def locate_open_clip(rest: str) -> OpenClipModel:
+def locate_open_clip(name: str) -> OpenClipModel:
     """The model that `ARCHITECTURE:WEIGHTS` or `FOLDER` names. WEIGHTS are a file, or weights by OpenCLIP's name for
     them (`ViT-B-32:openai`) in the hub's cache. Raises FileNotFoundError for files that are not there, ValueError for
     an unknown architecture, ImportError if open_clip cannot be imported.
     """
-    folder = Path(rest)
+    folder = Path(name)
     if folder.is_dir():
         if not (folder / CONFIG).is_file():
             raise FileNotFoundError(f"open_clip must be a folder with {CONFIG}, {folder} has none")
         _open_clip()
         return OpenClipModel(f"{LOCAL}{folder}", folder)
-    architecture, colon, weights = rest.partition(":")
+    architecture, colon, weights = name.partition(":")
     if not colon:
-        raise ValueError(f"open_clip must be open_clip:ARCHITECTURE:WEIGHTS or open_clip:FOLDER, was: {rest}")
+        raise ValueError(f"open_clip must be open_clip:ARCHITECTURE:WEIGHTS or open_clip:FOLDER, was: {name}")
     library = _open_clip()
     if architecture not in (known := library.list_models()):
         raise ValueError(f"open_clip has no architecture {architecture}{did_you_mean(architecture, known)}")
@@ -162,7 +166,7 @@ def locate_open_clip(rest: str) -> OpenClipModel:
     names = (f"{file_name.rpartition('.')[0]}.safetensors", file_name) if file_name else (WEIGHTS, PICKLED)
     path = cached(repository, *names)
     if path is None:
-        raise FileNotFoundError(f"{rest} is not in the cache of the hub: hf download {repository} {names[0]}")
+        raise FileNotFoundError(f"{name} is not in the cache of the hub: hf download {repository} {names[0]}")
     # A file of weights does not say how pictures are prepared for it; OpenCLIP's entry of its name does.
     settings = {f"image_{what}": about[what] for what in ("mean", "std", "interpolation", "resize_mode")}
     return OpenClipModel(architecture, path, {**settings, "force_quick_gelu": about.get("quick_gelu", False)})
@@ -184,6 +188,7 @@ def read_open_clip(located: OpenClipModel) -> Loaded:
 
 
 def _open_clip() -> ModuleType:
+    """The module open_clip. Raises ImportError, with how to install it, if it cannot be imported."""
     try:
         import open_clip
     except (ImportError, RuntimeError) as error:  # RuntimeError: torchvision was built for another PyTorch

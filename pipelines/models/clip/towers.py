@@ -175,11 +175,11 @@ def _tokenizer(tokens: dict[str, int]) -> PreTrainedTokenizerFast:
 class OpenClip(_Clip):
     """A CLIP of OpenCLIP, with its tokenizer and image transform."""
 
-    def __init__(self, rest: str) -> None:
+    def __init__(self, name: str) -> None:
         """Load `ARCHITECTURE:WEIGHTS` or `FOLDER`. Raises as `locate_open_clip` and `read_open_clip`."""
         super().__init__()
         self.unknown: int | None = None
-        self.located = pretrained.locate_open_clip(rest)
+        self.located = pretrained.locate_open_clip(name)
         self.clip, self.transform, self.tokenizer = pretrained.read_open_clip(self.located)
 
     def pixels(self, images: Sequence[Image]) -> np.ndarray:
@@ -226,17 +226,17 @@ def towers(config: ClipConfig, words: Sequence[str]) -> Towers:
     FileNotFoundError for missing files, ValueError for ones that cannot be read or are no CLIP, ImportError if a
     library is missing.
     """
-    kind, _, rest = config.model.partition(":")
-    if kind == "open_clip":
-        model: Towers = OpenClip(rest)
+    library, _, name = config.model.partition(":")  # "hf:openai/clip-vit-base-patch32"
+    if library == "open_clip":
+        model: Towers = OpenClip(name)
     else:
         pretrained.require_hugging_face()
         from transformers.utils import logging
 
         logging.disable_progress_bar()
-        folder = pretrained.locate_hugging_face(rest) if rest else None
+        folder = pretrained.locate_hugging_face(name) if name else None
         model = HuggingFace(pretrained.read_hugging_face(folder)) if folder else tiny(config, words)
         if not hasattr(model.clip, "logit_scale"):
-            raise ValueError(f"model must be a CLIP, {rest} has a {type(model.clip).__name__}")
+            raise ValueError(f"model must be a CLIP, {name} has a {type(model.clip).__name__}")
     model.add_loss_parameters(config.objective, len(config.negative_families))
     return model

@@ -343,7 +343,10 @@ class ClipTraining:
         return info_nce(scale * images @ texts.T, same_image, scale * images @ false.T)
 
     def save(self) -> None:
-        """Write the model and its settings, as a whole: the libraries write in place, and through links."""
+        """Write the model and its settings to a new folder, then move the files to the output.
+
+        The libraries would write in place, and through links: a process that is killed meanwhile would leave half.
+        """
         settings = {name: value for name, value in vars(self.config).items() if name not in LEFT_OUT}
         with staged(self.config.output) as new:
             self.model.save(new)

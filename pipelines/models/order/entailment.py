@@ -139,7 +139,7 @@ class SentencePairs(nn.Module):
         super().__init__()
         self.highest = 1.0 if similarity == "cosine" else 0.0  # score of equal vectors
         self.similarity = SIMILARITIES[similarity]
-        with torch.random.fork_rng(devices=[]):
+        with torch.random.fork_rng(devices=[]):  # nn.GRU draws by the global generator, which is to stay as it is
             embedding = word_embedding(words, config.word_dim, generator, vectors, tune=True)
             self.text = TextEncoder(
                 embedding,

@@ -318,7 +318,7 @@ def train_energy(
     all_spans = (span for _ in range(config.epochs) for span in epoch_spans())
 
     def penalties_of(pairs: Tensor) -> Tensor:
-        """(n,) of pairs (n, 2)."""
+        """How much each pair (n, 2) of concepts violates "the first is below the second": (n,)."""
         below, above = to_device(pairs, device).T
         penalties: Tensor = energy(below, above)
         return penalties

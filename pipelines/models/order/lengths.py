@@ -92,8 +92,9 @@ class LengthRanks(TypedDict):
 def length_ranks(split: EmbeddedSplit, words: Tensor, pairs: int) -> LengthRanks:
     """Mean ranks over the pairs of captions of one image that differ most in their number of words.
 
-    image: of the image of their captions among all images. longer: of the longer caption among all captions but the
-    shorter one, which is the query; the candidate takes the place of the image: E(candidate, query).
+    - "image": where a caption's own image ranks among all images; over both captions of each pair.
+    - "longer": where the longer caption ranks among all captions if the shorter one is the query. The candidates take
+      the place of images: a longer caption says more, and so lies below the shorter one, E(candidate, query) = 0.
 
     Args:
         split: the vectors of n captions and their images.

@@ -118,8 +118,9 @@ def in_closure(pairs: Pairs, closure: Pairs) -> npt.NDArray[np.bool_]:
 
 
 def split_pairs(taxonomy: Taxonomy, held_out: int, rng: np.random.Generator, *, clean: bool = True) -> Split:
-    """The pairs of a closure, shuffled, with `held_out` true ones and as many false ones in each part but train.
+    """The true pairs of concepts, shuffled and split: `held_out` in each part but train, with as many false pairs.
 
+    threshold: the part on which a threshold of penalties is chosen that tells true pairs from false ones.
     clean: each pair once, and false pairs that are false. Else, as Vendrov et al. (2016), a pair once for each chain
     that connects it, so that train and the other parts share some, and false pairs as they are drawn.
     Raises ValueError if fewer than half of the pairs are left to train on.

@@ -148,10 +148,10 @@ def planned_steps(settings: PapersConfig) -> list[PlanStep]:
 
 
 def _jobs_of_parts(settings: PapersConfig) -> list[PapersJob]:
-    """The jobs of all parts, each once; parts share the run and the trainings of some models."""
+    """The jobs of all parts, each once, by name: parts share the run with negatives and trainings of some models."""
     jobs: dict[str, PapersJob] = {}
     for part in settings.parts or PARTS:
-        if part not in OF_CAPTIONS:
+        if part not in WITHOUT_NEGATIVES:
             for job in _jobs_of_run(settings):
                 jobs.setdefault(job.name, job)
         for job in PARTS[part](settings):
@@ -251,8 +251,10 @@ def _saliency_jobs(settings: PapersConfig) -> Jobs:
 
 
 def _augmented_jobs(settings: PapersConfig) -> Jobs:
-    """Captioners, what they write, and trainings on it; the captions after the policy gradient are not of the size
-    short. Each judge leaves out half of the images, so that a caption is judged by the one that has not seen its image.
+    """The jobs that train captioners, write captions with them, and train models on these captions.
+
+    The policy gradient ("gan") is left out of the size `short`. Each judge is a model that ranks written captions and
+    was trained without half of the images, so that a caption is judged by the one that has not seen its image.
     """
     is_short = settings.size == "short"
     yield PapersJob("captions", PAPERS["captioner"]["captions"])
@@ -323,7 +325,7 @@ PARTS: dict[str, Callable[[PapersConfig], Jobs]] = {
 }
 
 
-OF_CAPTIONS = ("augmented", "order", "mha-d")  # parts without negatives
+WITHOUT_NEGATIVES = ("augmented", "order", "mha-d")  # parts that train and evaluate on captions alone
 
 
 def finished(steps: Iterable[PlanStep], source: Path, output: Path) -> set[str]:

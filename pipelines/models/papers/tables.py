@@ -355,7 +355,7 @@ def _claims_table(settings: PapersConfig) -> str:
     verdicts = []
     for name, table in COMPARED.items():
         for (first, second), (recipe, title) in product(table.differences, RECIPES.items()):
-            # what a paper says of a model is asked of its variants, too
+            # what a paper says of a model, such as "univse", is asked of its variants, too: "univse-falling"
             reported = table.reported_difference(CLAIMED_OF.sub("", first), CLAIMED_OF.sub("", second))
             if not reported:
                 continue
@@ -447,7 +447,7 @@ def _read_columns(run: Path, table: str, columns: list[str]) -> pd.DataFrame:
 
 
 def _words_table(settings: PapersConfig) -> str:
-    """VSE-C's Table 6: MAP, with its interval over images."""
+    """VSE-C's Table 6: the mean average precision (MAP) of words for images, as reported and as measured."""
     measured = read_probe(settings, "words")
     reported = REPORTED["words"]
     rows = []

@@ -188,20 +188,21 @@ def train_filler(
         torch.manual_seed(seed)
         filler = BlankFiller(words, image_numbers, training.states, training.hidden).to(words.device)
     optimizer = torch.optim.AdamW(filler.parameters(), lr=training.learning_rate, weight_decay=training.weight_decay)
-    counts = blanks.starts.diff()
+    blanks_of_caption = blanks.starts.diff()  # how many each has
 
     def step(captions: Tensor, epoch: int) -> TrainingStep:
-        """The loss of filling a random blank of each of the captions (B,)."""
+        """The loss of filling a random blank of each caption; captions: their indices in `blanks`, (B,)."""
         # a random one of each caption's blanks: its number among them, then among all blanks
-        number = (torch.rand(len(captions), generator=generator) * counts[captions]).long()
+        number = (torch.rand(len(captions), generator=generator) * blanks_of_caption[captions]).long()
         which = blanks.starts[captions] + number
-        predicted = filler(blanks, captions, which, torch.arange(len(captions)), features)
+        owner = torch.arange(len(captions))  # blank i is one of captions[i]
+        predicted = filler(blanks, captions, which, owner, features)
         right = words[to_device(blanks.words[which], words.device)]
         return TrainingStep(1 - functional.cosine_similarity(predicted, right, dim=1).mean())
 
     def batches(epoch: int) -> Sequence[Tensor]:
         """All captions in random order, in parts."""
-        return torch.randperm(len(counts), generator=generator).split(training.batch_size)
+        return torch.randperm(len(blanks_of_caption), generator=generator).split(training.batch_size)
 
     fit({"filler": filler}, {"optimizer": optimizer}, batches, step, training.epochs)
     return filler

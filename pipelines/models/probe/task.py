@@ -66,12 +66,12 @@ class Task:
 
 
 def word_tables(vectors: Path, models: Sequence[Path], words: Sequence[str], seed: int) -> dict[str, Tensor]:
-    """The vectors (W, e) of W words, by the name of the row of a table; words that the file lacks are left NaN.
+    """The vectors (W, e) of W words that are compared, by name; words that the file lacks are NaN.
 
-    The first are the file's own. To them are joined those of each model, made as long as the file's, in the mean, since
-    what reads both parts learns little from one that is much shorter; and, as a control, as many random numbers as the
-    first model adds: they alone make words easier to tell apart. Of a model of several languages, those of the first.
-    Raises ValueError for a file without any of the words.
+    First the file's own vectors; then, for each model, these with the model's behind them. The model's are scaled to
+    the file's mean length, since a classifier learns little from a part that is much shorter. As a control, the file's
+    with random numbers behind them, as many as the first model adds: more numbers alone make words easier to tell
+    apart. A model of several languages gives its first. Raises ValueError for a file without any of the words.
 
     Args:
         vectors: the file.

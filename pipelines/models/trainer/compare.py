@@ -461,8 +461,10 @@ def describe_settings(configs: Mapping[str, TrainConfig], seeds: int, split: str
 
 
 def table_cells(result: VariantResult) -> dict[str, str]:
-    """What tables say of a variant, by name: figures; values without their intervals, as "plain i2t R@1, value"; mean
-    ranks; and the rsum of each language, as "plain:de rsum".
+    """The cells of a variant in tables, by the names of their columns.
+
+    "plain i2t R@1" has a metric with its interval (mean ranks have none), "plain i2t R@1, value" the mean alone, and
+    "plain:de rsum" the sum of the recalls of a language.
     """
     metrics = result.metrics
     cells = {}

@@ -392,8 +392,10 @@ def _draw_mhad(subject: Subject, model: MultiHeadAttention, output: Path, config
 
 
 def _captions_not_trained_on(subject: Subject) -> dict[int, CaptionOfLanguage]:
-    """By image with features, its first caption in each language, of images that have one in all; not of the train
-    splits, unless there are no others.
+    """The first caption of each image in each language, by image: {7: {"en": 31, "de": 902}}.
+
+    Only images with features and with captions in all languages; only captions that the model was not trained on,
+    unless there are no others.
     """
     captions = subject.captions
     languages = subject.trained.languages

@@ -199,7 +199,8 @@ def _train(config: TrainConfig, overwrite: bool, say: Say) -> Path:
 
     def report(history: Sequence[Line]) -> None:
         """Draw the curves up to the last epoch, and say what it brought."""
-        # Contrastive losses, which are no "sent", have no hinges, and models in SUMMED never take the hardest pairs.
+        # The end of the warm-up is marked where the loss changes there, from the sum of all hinges to the hardest: only
+        # the term "sent" is one of hinges, and models in SUMMED keep the sum.
         is_switched = "sent" in history[-1]["terms"] and config.model not in SUMMED
         draw_curves(history, config.output / "curves.png", config.model, config.warm_up if is_switched else 0)
         say(describe_epoch(config, history))

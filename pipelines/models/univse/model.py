@@ -37,7 +37,9 @@ class WordEncoder(nn.Module):
     def __init__(self, config: UniVseConfig, words: int, generator: Generator, vectors: Tensor | None = None) -> None:
         super().__init__()
         self.basic = word_embedding(words, config.word_dim, generator, vectors, config.tune_vectors)
+        # Pretrained vectors are of words, not of modifiers: these begin at random, and are always trained.
         self.modifier = word_embedding(words, config.modifier_dim, generator, vectors=None, tune=True)
+        # W₁ and W₂ in one product.
         self.linear = linear_layer(config.word_dim + config.modifier_dim, 2 * config.joint, generator)
 
     def forward(self, words: Tensor, modifiers: Tensor | None = None) -> Tensor:

@@ -350,8 +350,10 @@ def _compose(model: UniVSE, encoded: EncodedBatch, sampled: ComponentBatch, capt
 
 
 def _region_scores(words: Tensor, which: Tensor, owner: Tensor, regions: Tensor) -> Tensor:
-    """Scores (m, N, R) of N words with each of the R regions of an image. words: (u, d), distinct ones. which: (m, N),
-    indices into these. owner: (m,), the image of each row in regions (B, R, d).
+    """Scores (m, N, R) of N words with each of the R regions of an image, for each of m components.
+
+    words: (u, d), distinct ones. which: (m, N), the words of each component, as indices into these. owner: (m,), its
+    image, as an index into regions (B, R, d).
     """
     if regions.shape[1] == 1:  # one product of all words with all images costs less than a copy of each word's vector
         return (words @ regions[:, 0].T)[which, owner[:, None]][:, :, None]
@@ -359,14 +361,14 @@ def _region_scores(words: Tensor, which: Tensor, owner: Tensor, regions: Tensor)
 
 
 def _object_loss(encoded: EncodedBatch, sampled: ComponentBatch, config: UniVseConfig) -> Tensor:
-    """ℓ_obj, a scalar: each object against the 16 nouns that its image lacks."""
+    """ℓ_obj, a scalar: each of the m objects in captions against the 16 nouns that its image lacks."""
     device = encoded.regions.device
     owner = to_device(sampled.objects.owner, device)
     every_caption = torch.arange(len(encoded.images), device=device)
-    true = _region_scores(encoded.words, encoded.nouns[:, None], owner, encoded.regions)[:, 0]
-    # the absent nouns are scored once for a caption, and serve all of its objects
+    true = _region_scores(encoded.words, encoded.nouns[:, None], owner, encoded.regions)[:, 0]  # (m, R)
+    # the absent nouns are scored once for a caption, and serve all of its objects: (m, 16, R)
     false = _region_scores(encoded.words, encoded.absent, every_caption, encoded.regions)[owner]
-    costs = relevance_hinges(true, false, config.margin, config.temperature)
+    costs = relevance_hinges(true, false, config.margin, config.temperature)  # (m, 16)
     present = to_device(sampled.objects.false >= 0, device)
     return mean_over_components(
         sum_over_kinds(costs, present, (FALSE_NOUNS,), config.reduce_obj), owner, len(encoded.images)
