@@ -179,7 +179,10 @@ class Entries:
 
     @cached(CONTEXTS)
     def _dense_gain(self, number: int) -> np.ndarray:
-        """The log lift of all entries in context `number`: (entries,), read-only."""
+        """The log lift of all entries in context `number`: (entries,), read-only.
+
+        An entry that the context was not seen with has the lift of its semantic class: "puppy" that of animals.
+        """
         of_context = self._gains_in_context(number)
         gains = of_context.of_class[self.layout.classes]
         gains[self.layout.seen_entries[self._rows(number)]] += of_context.gain

@@ -79,6 +79,7 @@ def reference_shares() -> dict[str, float]:
     import pyarrow.parquet as pq
 
     path = data_path("reference_lexicon") / "lexicon.parquet"
+    # A noun has a row for each context that it was seen in ("obj:walk"), and one with its total, whose place is empty.
     rows = pq.read_table(
         path, columns=["entry", "count"], filters=[("kind", "=", "noun"), ("place", "=", "")]
     ).to_pylist()

@@ -360,7 +360,9 @@ class ImageTruth:
         return self._p_words("noun") > self.truth.max_p_true
 
     def expected_nouns(self, caption: Caption) -> np.ndarray | None:
-        """The log-odds that another caption mentions each noun of the lexicon, given this caption alone: (entries,).
+        """The log-odds that another caption of the image mentions each noun of the lexicon, given this one: (entries,).
+
+        The log-odds of any caption, plus what the nouns of this one add or take.
 
         Not calibrated. None if there is no estimate for nouns.
         """

@@ -95,7 +95,7 @@ class Output:
             return {index: shards for index, shards in enumerate(shards_of_each_number) if shards is not None}
 
     def finished(self) -> Manifest | None:
-        """The manifest, if it is complete and all shards are intact."""
+        """The manifest, if it is complete and all shards are intact and made from what the stage would read now."""
         manifest = self.manifest
         if manifest is None or not manifest.complete:
             return None

@@ -134,7 +134,10 @@ class _OrderPenalties(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: FunctionCtx, gradient: Tensor) -> tuple[Tensor, Tensor]:
-        """The gradients of below (m, d) and above (n, d) by that of the penalties (m, n)."""
+        """The gradients of below (m, d) and above (n, d) by that of the penalties (m, n).
+
+        E = Σ max(0, above − below)², so the excess e = max(0, above − below) gives −2e for below and 2e for above.
+        """
         below, above = ctx.saved_tensors  # type: ignore[attr-defined]
         of_below = torch.zeros_like(below)
         of_above = torch.zeros_like(above)

@@ -139,7 +139,11 @@ def with_another(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def aro_rows(publication: Publication) -> Rows:
-    """`{operator}.json`: a list of rows with `image_path`, a box, `true_caption` and `false_caption`."""
+    """`{operator}.json`: a list of rows with `image_path`, a box, `true_caption` and `false_caption`.
+
+    The box is the region that a caption describes, or the whole image. ARO's readers group by `relation_name` or by
+    `attributes`, so every row has both, whatever its operator changed.
+    """
     for row in publication.rows():
         box = dict(zip(("bbox_x", "bbox_y", "bbox_w", "bbox_h"), publication.box(row), strict=True))
         texts = {"true_caption": row.text, "false_caption": row.negative, "relation_name": row.replaced}

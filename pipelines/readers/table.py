@@ -145,6 +145,7 @@ class _Chooser:
             read = (image, *captions, split, language, id)
             truth = truth_columns(tuple(name for name in names if name not in read), options.truth_column)
         kept = tuple(self.required("keep", name) for name in options.keep_columns)
+        # Embedded pictures are a struct, one field of which is the file's name: {"bytes": …, "path": "1.jpg"}.
         field = "" if image is None or image in names else self.images[image]
         is_named = image in names or field != ""  # else the embedded images have no paths
         return Columns(

@@ -183,8 +183,10 @@ def _read_records(
 def _shards(rows: pd.DataFrame, rejected: Sequence[Rejected], config: ImportConfig) -> Parts:
     """Yield for each shard a function that makes its tables; the first shard also has all rejected records.
 
+    The tables are captions, each once, and proposals: the negatives that somebody wrote of them, not yet checked.
+
     Args:
-        rows: of COLUMNS, see `ForeignSet`.
+        rows: a caption or a pair of a caption and a negative in each, the columns of `ForeignSet`.
         rejected: the records that cannot be kept.
         config: the size of shards, and the name of the source, with which caption_ids begin.
     """

@@ -77,7 +77,7 @@ class Blank(NamedTuple):
 
 
 def read_blanks(run: Path, ids: Sequence[str], image: Tensor, vocabulary: WordVocabulary, known: Tensor) -> Blanks:
-    """The blanks of captions: heads of noun phrases, and prepositions that are in Table 8.
+    """The blanks of captions: heads of noun phrases, and prepositions that are in Table 8 of VSE-C.
 
     Captions without a blank are left out. Raises FileNotFoundError for a run without parses.
 
@@ -97,6 +97,7 @@ def read_blanks(run: Path, ids: Sequence[str], image: Tensor, vocabulary: WordVo
     columns = (parses[name].to_pylist() for name in ("text", "tokens", "chunks"))
     for row, (text, parsed, chunks) in enumerate(zip(*columns, strict=True)):
         # The parse and the vocabulary cut words differently: a blank is what both have as one word.
+        # Positions count from 1, behind the start token of the encoded caption.
         position_of_span = {span: position for position, span in enumerate(word_spans(text), 1)}
         heads = {chunk["root"] for chunk in chunks}
         for number, token in enumerate(parsed):

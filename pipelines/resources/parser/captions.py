@@ -609,12 +609,12 @@ def place_only(rng: Random) -> Node:
 
 def headless(rng: Random) -> Node:
     """Return a noun phrase: "a dog running on grass", "man riding horse", "a plate with food on it"."""
-    who = subject(rng, bare=0.3).phrase
+    who = subject(rng, bare=0.3).phrase  # in 30 % without an article: "man riding horse"
     if chance(rng, 0.03) and not who.right:
         who.after(Node(rng.choice(WORDS["noun_adverbs"]), "RB", "advmod"))
     if not any(part.dep in ("acl", "relcl", "conj") for part in who.right):
         who.after((passive(rng) if chance(rng, 0.2) else verb_phrase(rng, "VBG")).labelled("acl"))
-    elif chance(rng, 0.6):  # it modifies all conjuncts, so it depends on the first
+    elif chance(rng, 0.6):  # "a boy and a girl | playing": it modifies all conjuncts, so it depends on the first
         who.after(verb_phrase(rng, "VBG", 1).labelled("acl"))
     return who.after(clause_adverbial(rng)) if chance(rng, 0.12) else who
 
