@@ -38,7 +38,7 @@ MAX_COMPATIBLE = 0.12
 # it says: of 88 ratings of those with 0.2 to 0.5, 19 %, and of 60 with 0.5 to 0.7, 47 %.
 SWAPPED_NUMBERS = 0.65
 # Of left that becomes right, or right left, of which the network has seen none either, raters called 2 % unnatural and
-# 4 % compatible, in 94 ratings of short captions; the network says 26 and 13 %. Top and bottom are rated as it says: of
+# 4 % compatible, in 94 ratings of short captions; the network says 26 and 15 %. Top and bottom are rated as it says: of
 # 66 ratings with half of what it says, 39 % were unnatural.
 LEFT_AND_RIGHT = 0.5
 SURE = 0.01  # lower probabilities of being unnatural or compatible count as this one, those above 1 - SURE as that

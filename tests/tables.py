@@ -78,3 +78,13 @@ DAMAGES: dict[str, Callable[[Path, Random], None]] = {
     "file removed": lambda shard, random: shard.unlink(),
     "rewritten": rewrite,
 }
+
+
+class TableInMemory:
+    """A WholeTable that holds its rows in memory."""
+
+    def __init__(self, table: pa.Table) -> None:
+        self.table = table
+
+    def read(self) -> pa.Table:
+        return self.table

@@ -179,6 +179,7 @@ def replace_sides(caption: Caption) -> list[Row]:
 
 
 def _is_on_one_side(caption: Caption, side: Side) -> bool:
+    """Whether what is on a side is said to be there, and cannot be on the other side as well."""
     return is_bounded(caption, side.thing) and not is_negated(caption, side.thing.index)
 
 

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import product
 from random import Random
 from typing import NamedTuple
@@ -42,18 +41,9 @@ from negcap.schemas.captions import COMPONENT_EXCLUSIONS, COMPONENT_VOCABULARY, 
 from negcap.schemas.fields import check
 from tests.augment.fixtures import sample_parses
 from tests.cases import cases_of
+from tests.tables import TableInMemory
 
 CONFIG = ComponentsConfig(min_count=3)
-
-
-@dataclass(frozen=True, eq=False)
-class Kept:
-    """A WholeTable that is in memory."""
-
-    table: pa.Table
-
-    def read(self) -> pa.Table:
-        return self.table
 
 
 class Tables(NamedTuple):
@@ -71,7 +61,7 @@ def chosen(parts: Sequence[pa.Table], config: ComponentsConfig = CONFIG) -> Stag
 
 
 def exclusions_of(parses: pa.Table, vocabulary: pa.Table, config: ComponentsConfig = CONFIG) -> pa.Table:
-    return find_exclusions(parses, config, Kept(vocabulary)).tables["component_exclusions"]  # type: ignore[arg-type]
+    return find_exclusions(parses, config, TableInMemory(vocabulary)).tables["component_exclusions"]  # type: ignore[arg-type]
 
 
 def tables_of(parses: pa.Table, config: ComponentsConfig = CONFIG) -> Tables:

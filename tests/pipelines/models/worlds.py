@@ -25,7 +25,7 @@ from negcap.pipelines.stages.components import (
 )
 from negcap.schemas.captions import CAPTIONS
 from negcap.schemas.negatives import NEGATIVES
-from tests.tables import write_table
+from tests.tables import TableInMemory, write_table
 
 NOUNS = ("dog", "cat", "horse", "bird", "car", "boat", "ball", "tree")
 COLOURS = ("red", "blue", "green", "white", "black")
@@ -98,16 +98,6 @@ def write_features(
 # UniVSE: of four regions, one shows the object, its number and its colour
 
 LOCAL = (True, True, True, False)  # number, colour and noun are visible in one region, the place in all
-
-
-class TableInMemory:
-    """A WholeTable that holds its rows in memory."""
-
-    def __init__(self, table: pa.Table) -> None:
-        self.table = table
-
-    def read(self) -> pa.Table:
-        return self.table
 
 
 def write_univse_world(run: Path, images: Sequence[tuple[str, int]]) -> Path:
