@@ -9,7 +9,7 @@ import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import zip_longest
-from math import ceil
+from math import ceil, nan
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 import numpy as np
@@ -22,10 +22,11 @@ from .caption import MAX_SENTENCE, MAX_TOKENS, Caption, by_image, from_parses
 from .checks import Case, check, limit_detail, rate_whole
 from .cloze.network import single_threaded
 from .evidence import Evidence, batches, gather_evidence
+from .kinds import KINDS
 from .operators import OPERATORS, PRESETS, operator_named, replacing
 from .operators.operator import Operator, Source
 from .operators.replacement import SamplingOperator, propose_batch
-from .raters import MAX_COMPATIBLE, MAX_UNNATURAL, PREFERRED_UNNATURAL, is_fallback, p_bad
+from .raters import MAX_COMPATIBLE, MAX_UNNATURAL, PREFERRED_UNNATURAL, is_fallback, p_bad, preference
 from .reproducible import record_rng
 from .rows import (
     COMPATIBLE,
@@ -304,13 +305,20 @@ def run_operator(operator: Operator, batch: Batch, settings: NegativesConfig) ->
     """What one operator makes of each caption of a batch: at most its quota of accepted rows, and rejected ones.
 
     Rows are taken in random order, which depends on the seed, the operator and the caption alone, until the quota is
-    filled or there are no more. Those of a caption of several sentences are spread over these.
+    filled or there are no more. Those of a caption of several sentences are spread over these; its first rows are more
+    often of a sentence that has a good one.
     """
     seed = settings.seed
     quota = settings.quota(operator.name)
     results = [OperatorResult([], []) for _ in batch.evidence]  # of each sentence
-    captions = [_in_random_order(sentences, operator, batch, seed) for sentences in batch.sentences]
-    _fill_quotas(results, captions, quota, operator.rows(batch, seed), operator, batch)
+    source = operator.rows(batch, seed)
+    of_several = [number for sentences in batch.sentences if len(sentences) > 1 for number in sentences]
+    add_accepted_rows(results, dict.fromkeys(of_several, 1), source, operator, batch)
+    captions = [_in_sampled_order(sentences, results, operator, batch, seed) for sentences in batch.sentences]
+    for sentences in captions:
+        for number in sentences[quota:]:
+            results[number].accepted.clear()
+    _fill_quotas(results, captions, quota, source, operator, batch)
 
     without = [sentences for sentences in captions if not any(results[number].accepted for number in sentences)]
     # Nothing of these was rated: what is rejected has no text, as the checks before the rating have refused it.
@@ -354,13 +362,34 @@ def _result_of_caption(
     return result
 
 
-def _in_random_order(sentences: Sequence[int], operator: Operator, batch: Batch, seed: int) -> list[int]:
-    """The sentences of one caption, by number, in the order in which they are asked for one row more than others."""
+def _in_sampled_order(
+    sentences: Sequence[int], results: Sequence[OperatorResult], operator: Operator, batch: Batch, seed: int
+) -> list[int]:
+    """The sentences of one caption, by number, in the order in which their rows become rows of the caption.
+
+    They are sampled as candidates are (`negcap.augment.sampling`), where the weight of a sentence is the preference of
+    its first row. Sentences without a row come last.
+
+    Args:
+        sentences: their numbers.
+        results: of each sentence of the batch.
+        operator: whose results these are.
+        batch: the sentences.
+        seed: of the random stream.
+    """
     if len(sentences) == 1:
         return list(sentences)
     captions = [batch.evidence[number].caption for number in sentences]
     names = [caption.caption_id for caption in captions]
-    keys = order_keys(seed, operator.name, captions[0].whole.caption_id, names)
+    randoms = order_keys(seed, operator.name, captions[0].whole.caption_id, names)
+    firsts = [results[number].accepted[0] if results[number].accepted else None for number in sentences]
+    rated = [row if row is not None and row.p_unnatural is not None else None for row in firsts]
+    unnatural = np.array([nan if row is None else row.p_unnatural for row in rated], float)
+    compatible = np.array([nan if row is None else row.p_compatible for row in rated], float)
+    power = np.array([KINDS[row.change].preference if row and row.change in KINDS else 0.0 for row in rated], float)
+    weights = np.where([row is None for row in firsts], 0.0, preference(unnatural, compatible, power))
+    with np.errstate(divide="ignore"):
+        keys = randoms / weights
     return [sentences[place] for place in np.argsort(keys, kind="stable").tolist()]
 
 

@@ -12,7 +12,17 @@ from math import isfinite, nan
 from pathlib import Path
 
 from ..data import data_path
+from .semantic_classes import head_word, is_person
 from .wordnet import WordNet
+
+# Nouns below this score are abstract: of those that captions have in the plural, "element", "detail", "effect",
+# "texture", "expression", "action" are below, "line", "shadow", "case" are above.
+ABSTRACT = 0.45
+# What photos show although the score is below: in WordNet most senses of these are abstract.
+SHOWN = frozenset(
+    "sign light step swing signal firetruck stoplight spotlight portrait drawing advertisement pattern design "
+    "background wave smile".split()
+)
 
 
 def concreteness_features(noun: str) -> dict[str, float] | None:
@@ -76,6 +86,15 @@ class Concreteness:
             elif (known := concreteness_features(word)) is not None:
                 return self.intercept + sum(self.weights.get(name, 0.0) * value for name, value in known.items())
         return None
+
+
+@cache
+def is_abstract(noun: str) -> bool:
+    """Whether a noun names nothing that can be counted or coloured in a photo, by the shipped score: "an element"."""
+    if head_word(noun) in SHOWN or is_person(noun):
+        return False
+    score = Concreteness.load().score(noun)
+    return score is not None and score < ABSTRACT
 
 
 @cache

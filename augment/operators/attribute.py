@@ -9,6 +9,7 @@ import numpy as np
 from ..caption import Caption, cached, read_only
 from ..edits import replace_tokens
 from ..evidence import Evidence
+from ..language.concreteness import is_abstract
 from ..language.coreference import may_corefer
 from ..language.grammar import with_article
 from ..language.negation import is_negated
@@ -24,7 +25,10 @@ class ReplaceAttribute(ReplacingOperator):
     """Replace an attribute by an incompatible one (UniVSE, supplement B.2): "a red car" -> "a blue car"."""
 
     def slots(self, evidence: Evidence, lexicon: Lexicon) -> Iterable[Slot]:
-        """The attributes of things that are not denied; none that is part of a phrase: "a leather jacket"."""
+        """The attributes of things that a photo shows and that are not denied.
+
+        None that is part of a phrase, "a leather jacket", or of what is abstract, "a dynamic element".
+        """
         caption = evidence.caption
         return [
             slot
@@ -32,6 +36,7 @@ class ReplaceAttribute(ReplacingOperator):
             if not is_negated(caption, slot.start)
             and not is_negated(caption, slot.noun)
             and evidence.encoding.is_unit(slot.start)
+            and not is_abstract(caption.tokens[slot.noun].lemma)
         ]
 
     def never_replaces(self, slot: Slot, evidence: Evidence, lexicon: Lexicon) -> Unfit:

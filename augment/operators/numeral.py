@@ -11,12 +11,12 @@ from ..candidates import Candidates
 from ..caption import Caption, cached, cached_on_caption, read_only
 from ..edits import Edit, cased_like, replace_tokens
 from ..evidence import Evidence
+from ..language.concreteness import is_abstract
 from ..language.coreference import may_corefer, related_or_same_person
-from ..language.grammar import agreement_edits, indefinite_article, is_third_person, plural_of, pronoun_edits
+from ..language.grammar import agreement_edits, indefinite_article, is_third_person, pronoun_edits
 from ..language.negation import bound_of, denials, leaves_count_open
 from ..language.reference import is_divided, is_single, other_mentions
 from ..language.semantic_classes import GROUPS, gender, is_body_part, is_person, is_worn, noun_overlap_table
-from ..language.wordnet import WordNet
 from ..lexicon.lexicon import Lexicon
 from ..plausibility import head_units
 from ..reproducible import log
@@ -199,7 +199,7 @@ def _is_replaceable(caption: Caption, slot: Slot, lexicon: Lexicon) -> bool:
     noun = caption.tokens[slot.noun]
     if noun.lemma not in lexicon.countable or noun.lemma in noun_overlap_table().vague - COLLECTIVE:
         return False
-    if leaves_count_open(caption, slot.start):
+    if leaves_count_open(caption, slot.start) or (is_abstract(noun.lemma) and noun.lemma not in COLLECTIVE):
         return False
     # "At most five birds sit" denies more of them, which is what a higher count asserts.
     if any(slot.noun in denial.scope and denial.word != slot.start for denial in denials(caption)):
@@ -264,27 +264,14 @@ def _is_in_name(caption: Caption, slot: Slot) -> bool:
     return any(text[:1].isupper() and text[1:].islower() for text in behind)
 
 
-def _has_plural(noun: str) -> bool:
-    """Whether a noun that the corpus has not in the plural may have one.
-
-    Not what WordNet does not know as a noun ("a **softer** banging noise"), nor what is a verb ("a siren **wailing**").
-    """
-    wordnet = WordNet.load()
-    is_of_verb = noun.endswith("ing") and bool(wordnet.senses(noun[:-3], "v") or wordnet.senses(f"{noun[:-3]}e", "v"))
-    return bool(wordnet.senses(noun, "n")) and not is_of_verb
-
-
 @cached_on_caption
 def _edits_to_other_number(caption: Caption, slot: Slot, lexicon: Lexicon) -> list[Edit] | None:
     """The edits that change the number of the noun (first), verbs and pronouns; None if no edit is known to be safe."""
     noun = caption.tokens[slot.noun]
     is_to_plural = slot.value == 1
-    if is_to_plural and not lexicon.plural.get(noun.lemma) and not _has_plural(noun.lemma):
+    if is_to_plural and noun.lemma not in lexicon.pluralised:
         return None
-    if is_to_plural:
-        surface = lexicon.plural.get(noun.lemma) or plural_of(noun.lemma)
-    else:
-        surface = lexicon.singular.get(noun.lemma, "")
+    surface = lexicon.forms(many=is_to_plural).get(noun.lemma, "")
     if not surface or surface == noun.lower:
         return None
     if is_to_plural and is_third_person(noun.lower) and caption.has_dependent(noun.index, "compound"):
