@@ -12,7 +12,8 @@ ARGS ?=
 FLICKR8K ?=
 GLOVE ?=
 SEEDS ?= 1
-DRAWN ?= --joint 128 --set word_dim=100 --epochs 12 --set decay_every=9 --set warm_up=5 --learning-rate 3e-3 --set average=0.98
+DRAWN ?= --seeds 3 --joint 128 --set word_dim=100 --batch-size 64 --epochs 10 --set decay_every=8 --set warm_up=5 \
+	--learning-rate 3e-3 --set average=0.98 --set select=attacked --threads 1
 SEEN := noun numeral relation shuffle preposition verb attribute swap_attribute
 UNIFORM := uniform_noun uniform_attribute
 CLIP_SEEDS ?= 1
