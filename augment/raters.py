@@ -41,10 +41,10 @@ SWAPPED_NUMBERS = 0.65
 # 4 % compatible, in 94 ratings of short captions; the network says 26 and 15 %. Top and bottom are rated as it says: of
 # 66 ratings with half of what it says, 39 % were unnatural.
 LEFT_AND_RIGHT = 0.5
-SURE = 0.01  # lower probabilities of being unnatural or compatible count as this one, those above 1 - SURE as that
+LEAST_P = 0.01  # a lower `p_bad` counts as this, and one above 1 - LEAST_P as that: no rating is surer
 CHANGES: tuple[Change, ...] = get_args(Change)
 FEATURES = ("log(1 + loss)", "lowest / 5", "whole / 5", "log of the number of units", "mean score / 2", "old score / 5")
-# Nats; what is lower, or outside, is taken for these.
+# Limits of the features, in nats, at which values beyond them are cut.
 LOWEST = -12.0
 WHOLE = (-15.0, 5.0)
 MEAN = -6.0
@@ -83,16 +83,17 @@ class RaterModel:
         self._is_projected = np.zeros(0, bool)
 
     def project_places(self, places: np.ndarray) -> np.ndarray:
-        """P v and R v, as of the equation of the module, of places (`place_inputs`): (places, hidden + products)."""
+        """P v and R v of the module's equation, for places (see `place_inputs`): (places, hidden + products)."""
         return self._projected(places, self._place)
 
     def project_units(self, units: np.ndarray) -> np.ndarray:
-        """Q e and S e, as of the same equation, of the word vectors of new units: (units, hidden + products)."""
+        """Q e and S e of the module's equation, for the word vectors of new units: (units, hidden + products)."""
         return self._projected(units, self._unit)
 
     def project_vocabulary(self, units: np.ndarray, embedding: np.ndarray) -> np.ndarray:
-        """As `project_units`, of the whole vocabulary, of which only `units`, and those asked for before, are filled
-        in.
+        """As `project_units`, as an array with a row for every unit of the vocabulary, (vocabulary, hidden + products).
+
+        Only the rows of `units`, and of those asked for before, are filled in.
 
         units: their numbers. embedding: the word vectors of the model's vocabulary.
         """
@@ -159,13 +160,16 @@ def p_bad(unnatural: np.ndarray, compatible: np.ndarray) -> np.ndarray:
 
 
 def preference(unnatural: np.ndarray, compatible: np.ndarray, power: np.ndarray) -> np.ndarray:
-    """The factor of each negative's weight in sampling: ((1 - p) / p) ** power, where p is `p_bad`, cut at SURE.
+    """The factor by which ratings change each negative's weight in sampling: the odds of being good, to a power.
+
+        ((1 - p) / p) ** power, where p is `p_bad` (that raters find a fault), from LEAST_P to 1 - LEAST_P
 
     Args:
         unnatural, compatible: the `Ratings`, NaN where they are not known yet: then the factor is 1.
-        power: `negcap.augment.kinds.Kind.preference` of each. All have one shape, that of the result.
+        power: how much ratings count for the kind of word that each replaces, see
+            `negcap.augment.kinds.Kind.preference`. All three have one shape, that of the result.
     """
-    bad = np.clip(p_bad(unnatural, compatible), SURE, 1 - SURE)
+    bad = np.clip(p_bad(unnatural, compatible), LEAST_P, 1 - LEAST_P)
     odds = np.where(np.isnan(bad), 1.0, (1 - bad) / bad)
     # Not `odds ** power`: NumPy's power differs in the last bit from processor to processor.
     return exp(power * log(odds))
@@ -197,8 +201,11 @@ def place_inputs(encodings: Sequence[CaptionEncoding], places: Sequence[Place]) 
 def rater_features(comparisons: np.ndarray, sizes: np.ndarray, means: np.ndarray, old_log_p: np.ndarray) -> np.ndarray:
     """The FEATURES of negatives: (negatives, features).
 
-    comparisons: a `Comparison` each, (negatives, 4). Of their captions, each (negatives,): the number of units, the
-    mean log p(unit | rest), and the lowest one of what is replaced.
+    Args:
+        comparisons: the four numbers of the `Comparison` of each, (negatives, 4).
+        sizes: the number of units of each caption, (negatives,).
+        means: the mean log p(unit | rest) of each caption, (negatives,).
+        old_log_p: the lowest log p(unit | rest) of the words that each replaces, (negatives,).
     """
     _, loss, lowest, whole = comparisons.T
     columns = (
@@ -304,7 +311,8 @@ def rate_rows(captions: Sequence[Caption], encodings: Sequence[CaptionEncoding],
         return
     comparisons = compare(captions, encodings, rows)
     ratings = predict_ratings(comparisons, captions, encodings, rows)
-    # What asserts the denied ("a man without a hat", "a man with a hat") is never true of the same photo.
+    # A negative that asserts what its caption denies ("a man without a hat" -> "a man with a hat"; `replaced` is "no
+    # hat") is never true of the same photo.
     asserts_denied = np.array([row.replaced == f"no {row.replacement}" for row in rows], bool)
     compatible = np.where(asserts_denied, 0.0, ratings.compatible)
     # The network has seen no swapped numbers and no replaced sides: what it says of them is corrected by a factor.
