@@ -28,13 +28,14 @@ from .states import Recurrent, States, Trie, find_new_prefixes, run_gru, transpo
 if TYPE_CHECKING:
     from threadpoolctl import ThreadpoolController
 
-ATTENDED = 10_000  # numbers of attention weights of a head that are computed together: they fit into a core's cache
-ROOM = 2  # times the states of captions are allocated; what is never written takes no memory
+ATTENDED = 10_000  # attention weights of a head that are computed together: they fit into a core's cache
+ROOM = 2  # rows of states are allocated for so many times the captions' own; those never written take no memory
 LENGTHS = 64  # number of lengths of captions for which the biases of the attention are cached
 UNSEEN = -1e4  # added to the attention to a state that has seen the place
 
 _lock = threading.Lock()
-_limits: list[Any] = []  # one limit for each call that is running; the first holds the number of threads before
+# An entry for each call that is running: the first holds the number of threads before, to be restored; others are None.
+_limits: list[Any] = []
 
 
 @contextmanager
@@ -144,7 +145,7 @@ class Network:
             states = known.states
         else:
             hidden = len(self.arrays["hidden.bias"])
-            # Of a state itself, of its keys and values, and of what it adds to the query and the hidden layer.
+            # The width of a state, of its keys and values, and of what it adds to the query and the hidden layer.
             widths = self._size, 2 * self._size, self._size + hidden
             states = States(*(np.empty((ROOM * total, width), np.float32) for width in widths))
             if known is not None:

@@ -28,8 +28,8 @@ from .model import CaptionEncoding, ClozeModel
 from .network import Network, single_threaded
 from .states import TOGETHER, transposed
 
-# Bits after the point of a and of F (h' - h), and the largest number of units of the second: of 64 products, none of
-# more than 2^18 units, the sum is exact.
+# Bits after the point of a and of F (h' - h), and the largest number of units of the second. So none of the 64 products
+# that are summed has more than 2^18 units, and the sum is exact.
 SHARE = 7
 CHANGE = 7
 LARGEST_CHANGE = 2**8

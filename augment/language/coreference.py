@@ -80,9 +80,9 @@ def related_or_same_person(one: str, other: str) -> bool:
 
 @lru_cache(maxsize=PAIRS)
 def says_less(general: str, noun: str) -> bool:
-    """Whether `general` is a more general name for what `noun` names: "animal" of a dog, "person" or "player" of a man.
+    """Whether `general` is a more general name for what `noun` names: "animal" for a dog, "person" for a man.
 
-    A hypernym in WordNet, or a word for persons of any kind.
+    It is if it is a hypernym in WordNet, or a word for persons of any kind ("player") that may be the same person.
     """
     wide = meaning(general)
     narrow = meaning(noun)
@@ -104,7 +104,7 @@ def may_corefer(one: str, other: str) -> bool:
 
 def more_general(nouns: frozenset[str], noun: str) -> frozenset[str]:
     """The ones among `nouns` that name what `noun` names, but less specifically (see `says_less`)."""
-    # The nouns of one image are mostly those of another, so what is known of pairs is kept for as long as the noun is.
+    # The nouns of one image are mostly those of another, so what is known of pairs is kept, by `noun`.
     compared = _compared(noun)
     new = nouns - compared.asked
     if new:

@@ -27,7 +27,7 @@ class ReplaceAttribute(ReplacingOperator):
     def slots(self, evidence: Evidence, lexicon: Lexicon) -> Iterable[Slot]:
         """The attributes of things that a photo shows and that are not denied.
 
-        None that is part of a phrase, "a leather jacket", or of what is abstract, "a dynamic element".
+        Left out are parts of a phrase ("a leather jacket") and attributes of what is abstract ("a dynamic element").
         """
         caption = evidence.caption
         return [

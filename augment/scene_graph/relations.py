@@ -205,6 +205,7 @@ def is_substance(noun: str) -> bool:
     """Whether a noun's first WordNet sense is a food, liquid or substance, or it is listed."""
     wordnet = WordNet.load()
     first = wordnet.senses(noun, "n")[:1]
+    # `first_above` gives their number if the sense is below none of them.
     is_below = bool(first) and wordnet.first_above(*SUBSTANCE_SYNSETS)[first[0]] < len(SUBSTANCE_SYNSETS)
     return noun in WORDS["substances"] or bool(is_below)
 

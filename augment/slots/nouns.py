@@ -131,7 +131,7 @@ def noun_slots(caption: Caption) -> tuple[Slot, ...]:
         start = chunk.root
         while start > chunk.start and tokens[start - 1].dep in ("compound", "nmod") and tokens[start - 1].head >= start:
             start -= 1
-        # Words alone, such as no "42" and no ":)", and no name.
+        # Only words, not "42" or ":)"; and no part of a name.
         if not all(token.text.replace("-", "").isalpha() for token in tokens[start : chunk.root + 1]):
             continue
         if start > 1 and _is_in_name(caption, start - 1):
@@ -156,8 +156,8 @@ def noun_slots(caption: Caption) -> tuple[Slot, ...]:
 def _has_unclear_number(caption: Caption, chunk: Chunk) -> bool:
     """Whether a noun phrase has a singular determiner and a plural head, so that no edit of it is safe.
 
-    Such as a possessive without apostrophe ("licks a girls | hand"), a typo ("a women"), or a verb tagged as a noun ("a
-    bee clings"). "A few dogs", "a dozen eggs" and "another two men" are plurals.
+    Such a head may be a possessive without apostrophe ("licks a girls | hand"), a typo ("a women"), or a verb tagged as
+    a noun ("a bee clings"). "A few dogs", "a dozen eggs" and "another two men" are plurals, and clear.
     """
     if caption.tokens[chunk.root].tag != "NNS":
         return False
@@ -223,10 +223,10 @@ def attribute_slots(caption: Caption) -> tuple[Slot, ...]:
 
 
 def _is_in_name(caption: Caption, index: int) -> bool:
-    """Whether a word and the next one are of a name: "the White House".
+    """Whether a word and the next one begin with a capital as parts of a name do: "the White House".
 
-    Not in a text that Begins All Words So; and the first word of a text only with two more: "Golden Gate Bridge", not
-    "Young Asian woman".
+    Never in a text that Begins All Words So. The first word of a text has a capital anyway, so that the two words after
+    it must have one: "Golden Gate Bridge", not "Young Asian woman".
     """
     words = [token.text for token in caption.tokens[index : index + (2 if index else 3)]]
     if len(words) < 2 or not all(word[0].isupper() and word[1:].islower() for word in words):

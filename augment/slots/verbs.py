@@ -119,7 +119,7 @@ def verb_slots(caption: Caption) -> tuple[Slot, ...]:
             context = "obj:"
         else:
             continue
-        # "A bench sits by a lake": of what is not alive, a posture may as well be another.
+        # "A bench sits by a lake" or stands there: of what is not alive, several postures may be said.
         doer = subject_of(caption, token)
         if doer is None or (token.lemma in verb_table().postures and semantic_class(doer.lemma) not in LIVING):
             continue
