@@ -178,8 +178,8 @@ def _excludes_others(caption: Caption, slot: Slot) -> bool:
     """Whether another noun in a slot would make the caption false of the photo.
 
     It would not in place of what is worn ("a man in a shirt" may have a hat as well), nor of what something is beside
-    ("by a tree" may be by a river): of such negatives that the raters' model accepts, raters called 78 % (of 30) and 72
-    % (of 90) compatible with their captions.
+    ("by a tree" may be by a river). Of such negatives that the raters' model accepts, raters called 78 % of 30 and 72 %
+    of 90 compatible with their captions.
     """
     noun = caption.tokens[slot.noun]
     object = caption.first_conjunct(noun)
