@@ -61,7 +61,7 @@ class Limits:
 
     @property
     def unnatural(self) -> float:
-        """The highest probability of being unnatural, of all but fallbacks."""
+        """The highest probability of being unnatural that is accepted, except for fallbacks."""
         return min(self.preferred_unnatural, self.max_unnatural)
 
 
@@ -147,16 +147,16 @@ class Candidates:
 
     @cached_property
     def caption_of_candidate(self) -> np.ndarray:
-        """Of each candidate, the number of its caption."""
+        """The number of each candidate's caption: (candidates,)."""
         return self.caption[self.slot]
 
     @cached_property
     def kind_of_slot(self) -> np.ndarray:
-        """Of each slot, the name of its kind."""
+        """The name of each slot's kind: (slots,)."""
         return np.array([slot.kind for slot in self.slots], object)
 
     def is_of_kinds(self, kinds: Container[str]) -> np.ndarray:
-        """Of each slot, whether it is of one of these kinds of word: (slots,)."""
+        """Whether each slot is of one of these kinds of word: (slots,)."""
         return np.array([slot.kind in kinds for slot in self.slots], bool)
 
     def of_kinds(self, kinds: Container[str]) -> np.ndarray:
@@ -165,7 +165,7 @@ class Candidates:
 
     @cached_property
     def rows_of_slots(self) -> list[slice]:
-        """Of each slot, the slice of the candidates that are for it; they are sorted by slot."""
+        """For each slot, the slice of its candidates, which are sorted by slot."""
         return rows_of_slots(self.slot, len(self.slots))
 
     def refuse(self, candidates: np.ndarray, reason: str) -> None:

@@ -618,7 +618,8 @@ def _excluded_rows(number: int, candidates: np.ndarray, operator: SamplingOperat
 def _excluded_words(batch: Batch) -> Counter[tuple[str, str, str]]:
     """In how many places of a batch words were refused before they were sampled, by kind, entry and reason.
 
-    By their ratings only those that were rated: a few negatives of a caption need fewer ratings than many.
+    Words that were never rated cannot be refused for their ratings, and the fewer negatives a caption gets, the fewer
+    words are rated.
     """
     table = batch.candidates
     refused = np.flatnonzero(table.reason != FREE)

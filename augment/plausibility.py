@@ -58,7 +58,7 @@ def entry_units(lexicon: Lexicon, kind: str, form: str = "") -> np.ndarray:
     A unit is a word, or a phrase such as "tennis racket", in the vocabulary of the lexicon's cloze model. It is given
     by its number there; -1 for an entry that the model does not know in this form.
 
-    form: of nouns "nn" (singular) or "nns" (plural); of verbs a Penn tag, such as "VBZ"; other kinds have one form.
+    form: for nouns "nn" (singular) or "nns" (plural), for verbs a Penn tag such as "VBZ"; other kinds have one form.
     """
     return (lexicon.cloze or cloze_model()).numbers(surfaces_of(lexicon, kind, form))
 
@@ -141,8 +141,8 @@ class Edited(NamedTuple):
     """A caption after edits.
 
     words: in lower case.
-    starts: for each edit, the position in `words` of its first new word; if it only deletes, of the word that follows.
-    ends: that of the word after its last new word.
+    starts: for each edit, the position in `words` of its first new word, or of the word that follows if it has none.
+    ends: for each edit, the position after its last new word.
     kept: the tokens that are not edited.
     """
 
@@ -331,7 +331,7 @@ def read_and_compare(
         rows: the negatives, whose edits are applied here.
 
     Returns:
-        Of each row, its comparison. Unlike those of `compare` they do not depend on which other rows there are.
+        The comparison of each row. Unlike that of `compare`, it does not depend on which other rows there are.
 
     Equal negatives of a caption are read once. Negatives that differ only in the number that they insert ("three dogs",
     "four dogs") are read as one text, with the lowest number, even if no row has that: so the result for a negative
@@ -343,8 +343,8 @@ def read_and_compare(
     numerals = [_numeral_position(after.starts, row) for after, row in zip(edited, rows, strict=True)]
     text_number: dict[tuple[str, ...], int] = {}
     texts: list[list[str]] = []  # those that are read
-    first_row: list[int] = []  # of each text, a row that is read by it
-    text_of: list[int] = []  # of each row, the number of its text
+    first_row: list[int] = []  # for each text, the first row that it stands for
+    text_of: list[int] = []  # for each row, the number of its text
     for i, (caption, row) in enumerate(zip(captions, rows, strict=True)):
         words = edited[i].words
         position = numerals[i]
@@ -407,7 +407,7 @@ def _lost_log_p(
     # One entry per kept token, those of all negatives one after the other: its place in both texts.
     old_places: list[int] = []
     new_places: list[int] = []
-    ends: list[int] = []  # of each negative's tokens in these lists
+    ends: list[int] = []  # where each negative's tokens end in these lists
     for old_encoding, new_encoding, runs in zip(old, new, kept, strict=True):
         for run in runs:
             old_places += old_encoding.place_of[run.first : run.end]

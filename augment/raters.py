@@ -6,11 +6,11 @@ Two probabilities, from a network that is fitted to what raters said of negative
 
     log-odds = A relu(P v + Q e + T t + K_k + b) + C (R v * S e) + c
 
-v: the vector of the place of the word that is replaced, by the cloze model, and the mean vector of the units that stand
-there, one after the other; e: the vector of the new unit; of several edits the means. *: number by number, a product
-for each row of R and S. t: the FEATURES, how the model compares the negative with its caption; k: the kind of the
-change. The parameters are in the file of the cloze model. Those of the shipped model serve models without any, whose
-vectors are others: v and e are then 0, as they were for some of the negatives of the fit.
+v: the vector of the place of the word that is replaced, by the cloze model, followed by the mean vector of the units
+that stand there; e: the vector of the new unit; both are means if there are several edits. *: number by number, a
+product for each row of R and S. t: the FEATURES, how the model compares the negative with its caption; k: the kind of
+the change. The parameters are in the file of the cloze model. A model without any uses those of the shipped one, with
+v = e = 0 as its vectors are others; so they were for some of the negatives of the fit.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ from .rows import COMPATIBLE, UNNATURAL, Change, Row
 PREFERRED_UNNATURAL = 0.25
 MAX_UNNATURAL = 0.35
 MAX_COMPATIBLE = 0.12
-# Of swapped numbers ("two boys next to a dog"), of which the network has seen none, raters called fewer unnatural than
-# it says: of 88 ratings of those with 0.2 to 0.5, 19 %, and of 60 with 0.5 to 0.7, 47 %.
+# A factor of p_unnatural for swapped numbers ("two boys next to a dog"). The network has seen none, and says too much:
+# where it says 0.2 to 0.5, raters called 19 % of 88 unnatural, and where it says 0.5 to 0.7, 47 % of 60.
 SWAPPED_NUMBERS = 0.65
-# Of left that becomes right, or right left, of which the network has seen none either, raters called 2 % unnatural and
-# 4 % compatible, in 94 ratings of short captions; the network says 26 and 15 %. Top and bottom are rated as it says: of
-# 66 ratings with half of what it says, 39 % were unnatural.
+# A factor of both probabilities for left that becomes right, and right that becomes left. The network has seen none
+# either, and says 26 % unnatural and 15 % compatible; in 94 ratings of short captions it was 2 and 4 %. For top and
+# bottom it says the truth: with this factor on them, 39 % of 66 ratings were "unnatural".
 LEFT_AND_RIGHT = 0.5
 LEAST_P = 0.01  # a lower `p_bad` counts as this, and one above 1 - LEAST_P as that: no rating is surer
 CHANGES: tuple[Change, ...] = get_args(Change)
@@ -154,7 +154,7 @@ class RaterModel:
 def p_bad(unnatural: np.ndarray, compatible: np.ndarray) -> np.ndarray:
     """The probability that raters find any fault with negatives: call them unnatural, or compatible with their caption.
 
-    unnatural, compatible: the two probabilities (see `Ratings`), of any shape, which is that of the result.
+    unnatural, compatible: the two probabilities (see `Ratings`), arrays of one shape, which the result has, too.
     """
     return 1 - (1 - unnatural) * (1 - compatible)
 
@@ -253,7 +253,7 @@ def rater_inputs(
     units = np.zeros((len(rows), embedding.shape[1]))
     places = np.zeros((len(rows), 2 * embedding.shape[1]))
     old_log_p = np.zeros(len(rows))
-    counts = np.ones(len(rows))  # of the words that each row replaces, but at least 1
+    counts = np.ones(len(rows))  # how many words each row replaces, but at least 1
     # One entry per replaced word, those of a row one after the other.
     row_of: list[int] = []
     slot_of: list[int] = []

@@ -196,7 +196,7 @@ def _only_agrees(caption: Caption, negative: Caption, span: ChangedSpan) -> bool
 
 
 def _all_slots(caption: Caption) -> list[Slot]:
-    """The slots of a caption, the most specific kinds first; of verbs all, also those that no operator replaces."""
+    """The slots of a caption, the most specific kinds first; also those of verbs that no operator replaces."""
     verbs = [token for token in caption.tokens if token.tag.startswith("VB") and token.pos != "AUX"]
     return [
         *numeral_slots(caption),

@@ -33,9 +33,9 @@ EVERY_UNIT = ""  # stands for the factor that all units have in common
 
 
 def fit_unit_factors(captions: Iterable[Caption], model: ClozeModel) -> dict[str, float]:
-    """The factors of the units' probabilities by name, of those for which it is not 1; EVERY_UNIT: of all.
+    """The factors of the units' probabilities by name, where they are not 1; EVERY_UNIT has one for all of them alike.
 
-    captions: those that are fitted to, as far as TOKENS allows.
+    captions: those that are fitted to; about the first TOKENS tokens are read.
     """
     texts: list[Sequence[str]] = []
     tokens = 0

@@ -259,7 +259,7 @@ class Network:
     def _distance_biases(self, units: int) -> DistanceBiases:
         """The biases of captions with this number of units; UNSEEN for states that have seen the place."""
         table = self.arrays["distance"]  # (heads, 2, distances): of states before a place, and of those behind it
-        # Of the unit beside the place to the unit that a state has read last, (units - 1, units - 1).
+        # From the unit that a state has read last to the unit beside the place, (units - 1, units - 1).
         distance = np.arange(units - 1)[:, None] - np.arange(units - 1)
         last = table.shape[2] - 1  # all that is farther away has the bias of this distance
         before = table[:, 0][:, np.clip(distance, 0, last)]
@@ -270,9 +270,9 @@ class Network:
 
 
 class DistanceBiases(NamedTuple):
-    """What the distance of a place to a state adds to the attention, of the states before and behind the place.
+    """What the distance of a place to a state adds to the attention, for the states before and behind the place.
 
-    By the unit before (after) the place, and the state: (heads, units - 1, units - 1), read-only.
+    Indexed by head, by the unit before (after) the place, and by the state: (heads, units - 1, units - 1), read-only.
     """
 
     before: np.ndarray

@@ -75,7 +75,7 @@ class Ragged:
         return Ragged(self.entries(rows).values, _list_offsets(self.sizes(rows)))
 
     def keys(self, first: int, end: int) -> np.ndarray:
-        """Row times STRIDE plus value, of all values of the rows from `first` to `end`, ascending: (values,)."""
+        """Row times STRIDE plus value, for all values of the rows from `first` to `end` (exclusive), ascending."""
         row = np.repeat(np.arange(first, end), np.diff(self.offsets[first : end + 1]))
         return row * STRIDE + self.values[self.offsets[first] : self.offsets[end]]
 
@@ -83,7 +83,7 @@ class Ragged:
         """Sample `k` values of each row, uniformly with replacement: shape (len(rows), k); NOTHING for an empty row."""
         size = self.sizes(rows)[:, None]
         samples = np.full((len(rows), k), NOTHING)
-        # Of an empty row this is the first position of the next one, which is not read.
+        # For an empty row this is the first position of the next one, which is not read.
         position = self.offsets[rows][:, None] + (rng.random(samples.shape) * size).astype(np.int64)
         is_full = np.broadcast_to(size > 0, samples.shape)
         samples[is_full] = self.values[position[is_full]]

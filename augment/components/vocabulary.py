@@ -118,7 +118,7 @@ def count_components(components: pa.Table) -> pa.Table:
     objects = components["objects"].combine_chunks().flatten()
     attributes = components["attributes"].combine_chunks().flatten()
     relations = components["relations"].combine_chunks().flatten()
-    sources = {  # of each kind: its items, and the fields that are its words
+    sources = {  # for each kind: its items, and the fields that are its words
         "noun": (objects, ("object",)),
         "attribute": (attributes, ("attribute",)),
         "relation": (relations, ("relation",)),
@@ -270,8 +270,7 @@ class Exclusions:
     def __init__(self, vocabulary: ComponentVocabulary) -> None:
         """Index the nouns by meaning, and the relations by their verbs and prepositions.
 
-        Of relations only those that may serve as negatives: others are never drawn, so they need not be excluded. All
-        nouns may.
+        Only relations that may serve as negatives are indexed: others are never drawn, and need not be excluded.
         """
         self._vocabulary = vocabulary
         self._nouns = CoreferenceIndex(vocabulary.words["noun"])

@@ -147,7 +147,7 @@ class CoreferenceIndex:
     def __init__(self, names: Sequence[str]) -> None:
         """Index the names by their meanings."""
         meanings = [meaning(name) for name in names]
-        # Of each word, synset or head, the set of the entries that have it: bit i is entry i.
+        # For each word, synset or head, the set of the entries that have it: bit i is entry i.
         self._words = _entries_by(meaning.words for meaning in meanings)
         self._synsets = _entries_by(meaning.synsets for meaning in meanings)
         self._above = _entries_by(meaning.above for meaning in meanings)

@@ -106,7 +106,7 @@ def plural_of(noun: str) -> str:
     """The plural of a noun or compound: "box" -> "boxes", "man" -> "men", "runner-up" -> "runners-up"."""
     if noun in _PLURALS:
         return _PLURALS[noun]
-    # Of a compound the last word is inflected: "tennis rackets". Others, "runners-up", are in the table.
+    # In a compound the last word is inflected, "tennis rackets"; exceptions such as "runners-up" are in the table.
     start = max(noun.rfind(" "), noun.rfind("-")) + 1
     first = noun[:start]
     last = noun[start:]

@@ -153,6 +153,7 @@ def without_trailing_tags(text: str) -> str:
     while space and BEHIND.fullmatch(last):
         kept = rest.rstrip()
         rest, space, last = kept.rpartition(" ")
+    # What follows "the" or a number belongs to the sentence: nothing is taken off.
     return text if last.lower() in OPEN or last.isdigit() else kept
 
 

@@ -96,8 +96,9 @@ class Layout:
 class ContextGains(NamedTuple):
     """How a context changes the log probability of entries.
 
-    of_class: log lift of each class, (classes,). Of each entry seen in the context: `gain`, its log lift beyond that of
-    its class, and `without`, the change of that gain if one occurrence is not counted.
+    of_class: log lift of each class, (classes,).
+    gain: for each entry seen in the context, its log lift beyond that of its class.
+    without: for each of these, the change of its gain if one occurrence is not counted.
     """
 
     of_class: np.ndarray
@@ -305,7 +306,7 @@ class Keys:
         return self.table.num_rows
 
 
-@lru_cache(maxsize=2 * 5)  # of all kinds, for two lexicons
+@lru_cache(maxsize=2 * len(KINDS))  # the layouts of all kinds, for two lexicons
 def layout_of(keys: Keys, kind: str) -> Layout:
     """Find which rows of a `lexicon` table are of which entry and context of one kind of word.
 
@@ -321,12 +322,12 @@ def layout_of(keys: Keys, kind: str) -> Layout:
     plain = rows.filter(pc.equal(rows["place"], "")).sort_by("entry")
     names = tuple(plain["entry"].to_pylist())
     rows = rows.filter(pc.not_equal(rows["place"], "")).combine_chunks()
-    # Of each row, the number of its entry; below likewise.
+    # The arrays from here on have one number for each row: first that of its entry.
     entry = pc.index_in(rows["entry"], pa.array(names, pa.string())).to_numpy().astype(np.int32)
     table_row = rows["row"].to_numpy()
     encoded = rows["place"].combine_chunks().dictionary_encode()
     places = encoded.dictionary.to_pylist()  # distinct
-    place = encoded.indices.to_numpy()  # of each row, the number of its place in `places`
+    place = encoded.indices.to_numpy()  # the number in `places`
     context_of_place = np.full(len(places), -1)  # the number of its context; -1 for a form
     contexts: dict[str, int] = {}
     forms = {}
@@ -338,7 +339,7 @@ def layout_of(keys: Keys, kind: str) -> Layout:
         else:
             contexts[name] = context_of_place[number] = len(contexts)
     # The rows of contexts, sorted by context, then by entry.
-    context = context_of_place[place]  # of each row
+    context = context_of_place[place]
     rows_in_contexts = np.flatnonzero(context >= 0)
     order = rows_in_contexts[np.lexsort((entry[rows_in_contexts], context[rows_in_contexts]))]
     return Layout(

@@ -50,8 +50,8 @@ def default_min_count(captions: int, rare: int = PAPER_RARE) -> int:
 def observations(caption: Caption) -> Iterator[tuple[str, str, str]]:
     """What a caption adds to the counts of a lexicon: kind, entry and place, such as ("noun", "dog", "left:a").
 
-    An entry is counted in all places ("") and in each of its contexts, and so are the written forms of nouns and verbs:
-    ("surface", "dog", "nns:dogs"). See negcap.schemas.captions.
+    An entry is counted once without a place (""), in its form, and in each of its contexts. So are the written forms of
+    nouns and verbs: ("surface", "dog", "nns:dogs"). See negcap.schemas.captions.
     """
     for kind in KINDS.values():
         for slot in kind.slots(caption):
@@ -65,7 +65,7 @@ def observations(caption: Caption) -> Iterator[tuple[str, str, str]]:
         yield "surface", noun.entry, tag + caption.span(noun.start, noun.end).lower()
         if noun.end - noun.start > 1:  # a compound: its head is counted, too
             yield "surface", root.lemma, tag + root.lower
-        if noun.form == "a":
+        if noun.form == "a":  # so it is countable
             yield "surface", root.lemma, COUNTED
     for verb in verb_slots(caption):
         yield "surface", verb.entry, f"{caption.tokens[verb.start].tag.lower()}:{caption.lowered[verb.start]}"
@@ -87,7 +87,7 @@ def select_entries(
     min_concreteness: float,
     attributes: frozenset[str] | None = None,
 ) -> pa.Table:
-    """Of counted words those that may replace others, with their counts, sorted by kind, word and context (`place`).
+    """Select the counted words that may replace others, with their counts, sorted by kind, word and context (`place`).
 
     Nouns need at least `min_count` occurrences as the head of a noun phrase and a concreteness of at least
     `min_concreteness`, and must not be vague. Words for persons count as concrete, since photos show persons, whatever

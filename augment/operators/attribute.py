@@ -66,7 +66,7 @@ class ReplaceAttribute(ReplacingOperator):
 
 
 def _is_said_again(caption: Caption, slot: Slot, other: Slot) -> bool:
-    """Whether another attribute is the same one, of a thing of the same name."""
+    """Whether another slot gives the same attribute to a thing of the same name."""
     return other.entry == slot.entry and caption.tokens[other.noun].lemma == caption.tokens[slot.noun].lemma
 
 

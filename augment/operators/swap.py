@@ -120,7 +120,7 @@ class Shuffle(ListingOperator):
     def violation(self, row: Row, evidence: Evidence, lexicon: Lexicon) -> Violation | None:
         """Why the swap may leave the caption true: the heads may name the same thing, or may change places freely.
 
-        Of swapped numbers: the greater one may be true of the noun that gets it.
+        If numbers are swapped, because the greater one may be true of the noun that gets it.
         """
         caption = evidence.caption
         if row.swaps_numbers:

@@ -228,8 +228,8 @@ class UniformShuffle(ListingOperator):
     def list_rows(self, evidence: Evidence, batch: Batch, seed: int) -> Iterator[Row]:
         """Permute the noun phrases of a caption in each allowed way, in random order.
 
-        A phrase is moved only to where a phrase of another group stood. Of more than ENUMERATED phrases, only some
-        random permutations are tried.
+        A phrase is moved only to where a phrase of another group stood. If there are more than ENUMERATED phrases, only
+        some random permutations are tried.
         """
         caption = evidence.caption
         tokens = caption.tokens

@@ -76,10 +76,10 @@ class Slot(NamedTuple):
 
     kind: noun, numeral, preposition, attribute or verb.
     entry: as a lexicon counts it: "tennis racket", "a", "in front of".
-    noun: a token: of a noun its head; of a numeral or attribute the noun that it counts or describes; of a preposition
-        its object; of a verb the verb itself.
-    form: of a noun "plural", "a", "some" (a mass noun), "the" or "bare"; of an attribute "attributive" or "predicative"
-        ("the car is **red**"); of a verb its pattern, "object", "prep:on" or "bare"; else "".
+    noun: a token: the head of a noun; the noun that a numeral or attribute counts or describes; the object of a
+        preposition; the verb itself.
+    form: for a noun "plural", "a", "some" (a mass noun), "the" or "bare"; for an attribute "attributive" or
+        "predicative" ("the car is **red**"); for a verb its pattern, "object", "prep:on" or "bare"; else "".
     contexts: what stands around it, such as "dobj:throw" and "left:a", the governor or noun first. A lexicon counts how
         often an entry has each of them.
     """
@@ -275,7 +275,7 @@ def numeral_slots(caption: Caption) -> tuple[Slot, ...]:
             entry = numeral_entry(token)
             if entry is None or caption.word(index - 1) in ARTICLES:  # "a three wheeler", "a two dogs"
                 continue
-            # One of the two is a mistake, of the parse or of the caption: nothing that agrees could be made of it.
+            # "A dogs": parse or caption has a mistake, and no edit would make the two agree.
             if (root.tag == "NNS") != (numeral_value(entry) > 1):
                 continue
             governed = governor_context(caption, root)

@@ -372,17 +372,17 @@ class ImageTruth:
         They are the log-odds for any caption, plus the evidence of the nouns of this one; not calibrated. None if there
         is no estimate for nouns.
         """
-        known = self.truth.associations.get("noun")
-        return None if known is None else known.log_odds + known.score(mentioned_nouns(caption))
+        associations = self.truth.associations.get("noun")
+        return None if associations is None else associations.log_odds + associations.score(mentioned_nouns(caption))
 
     @cached(IMAGES)
     def _p_words(self, kind: str) -> np.ndarray:
         """The calibrated probability that each entry of a kind of word is true of the image: (entries,), read-only."""
-        known = self.truth.associations[kind]
+        associations = self.truth.associations[kind]
         # A logistic regression; its coefficients are in the order of the features in EXPECTED.
         bias, of_log_odds, of_evidence, of_person, of_captions = self.truth.calibration[kind]
-        logits = of_log_odds * known.log_odds + of_evidence * self._evidence_for_entries(kind)
-        logits += of_person * known.is_person
+        logits = of_log_odds * associations.log_odds + of_evidence * self._evidence_for_entries(kind)
+        logits += of_person * associations.is_person
         same_for_all = bias + of_captions * log(len(self.captions))
         return read_only(reproducible.sigmoid(logits + same_for_all).round(DIGITS))
 
@@ -395,13 +395,13 @@ class ImageTruth:
                 return None
             agreeing = log1p(self._captions_with_old_value(kind, transition))
             return [1.0, self.truth.log_odds(kind, transition), agreeing, log(len(self.captions))]
-        known = self.truth.associations[kind]
-        entry = known.entries[row.replacement]
+        associations = self.truth.associations[kind]
+        entry = associations.entries[row.replacement]
         return [
             1.0,
-            known.log_odds[entry],
+            associations.log_odds[entry],
             self._evidence_for_entries(kind)[entry],
-            known.is_person[entry],
+            associations.is_person[entry],
             log(len(self.captions)),
         ]
 

@@ -319,8 +319,8 @@ def join_folds(folds: Sequence[pa.Table]) -> pa.Table:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    words: list[pa.Array] = []  # of each column of KEYS, its distinct words in order
-    word_numbers: list[np.ndarray] = []  # of each column, the number of the word in each row of all folds
+    words: list[pa.Array] = []  # the distinct words of each column of KEYS, in order
+    word_numbers: list[np.ndarray] = []  # for each column, the number of the word in each row of all folds
     for key in KEYS:
         column = pa.chunked_array([chunk for fold in folds for chunk in fold[key].chunks], pa.string())
         encoded = column.combine_chunks().dictionary_encode()
@@ -329,7 +329,7 @@ def join_folds(folds: Sequence[pa.Table]) -> pa.Table:
         word_numbers.append(rank[encoded.indices.to_numpy()])
     sizes = [max(len(of_column), 1) for of_column in words]
     keys, key_of_row = np.unique(np.ravel_multi_index(word_numbers, sizes), return_inverse=True)
-    pairs: list[np.ndarray] = []  # of each fold, (keys,)
+    pairs: list[np.ndarray] = []  # the pairs of each key in each fold, (keys,)
     start = 0
     for counts in folds:
         rows = key_of_row[start : start + len(counts)]

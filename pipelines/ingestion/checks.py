@@ -113,7 +113,7 @@ def keys(texts: Iterable[str], near: bool) -> list[list[int]]:
 
 
 def _shingles(text: str) -> list[bytes]:
-    """The sets of letters in a row that a text has, each once; of a shorter text, itself."""
+    """The runs of SHINGLE letters that a text has, each once; a shorter text is the only one."""
     return list({text[start : start + SHINGLE].encode() for start in range(max(1, len(text) - SHINGLE + 1))})
 
 

@@ -108,7 +108,7 @@ class _JsonObject:
         rows_of_each = [replace(self, prefix=self.path_to(name)).rows(depth - 1) for name in inner_objects]
         with_rows = [rows for rows in rows_of_each if rows is not None]
         if with_rows:
-            return with_rows[0] if len(with_rows) == 1 else None  # of several, which is meant cannot be known
+            return with_rows[0] if len(with_rows) == 1 else None  # if there are several, none is known to be meant
         # A flat object of texts and numbers, {"image": …, "caption": …}, is a single record.
         kinds = {member.kind for member in members.values()}
         return self.whole() if not self.prefix and kinds <= {TEXT, OTHER} else None

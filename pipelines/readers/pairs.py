@@ -28,7 +28,7 @@ EXPECTED = "a set of captions with negatives (JSON, JSON Lines, CSV, TSV or Parq
 PUBLISHED = "SugarCrepe, ARO, CREPE, NegCLIP, VALSE, COCO, NegBench, Parquet …, or Winoground's examples.jsonl"
 SUFFIXES = (".json", ".jsonl", ".csv", ".tsv", ".parquet")
 ALL = "all"  # the label of negatives whose set tells no kinds apart
-# What a column can hold, and the names that sets give it. Of several in a row the first here counts: the most telling.
+# What a column can hold, and the names that sets give it: if a row has several, the first of these counts.
 ROLES = {
     "caption": (
         "caption", "true_caption", "original_caption", "positive_caption", "title", "text", "sentence", "positive",

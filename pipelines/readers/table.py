@@ -574,7 +574,7 @@ def _read_parquet(url: str, name: str, options: ReadOptions) -> Iterator[Record 
 
 
 def parquet_rows(url: str, expected: str) -> Iterator[dict[str, Cell]]:
-    """The rows of a Parquet file, all columns; of embedded images only the paths."""
+    """The rows of a Parquet file, with all columns; from embedded images only the paths are read."""
     with files.open_bytes(url, expected, pa.ArrowException) as file:
         parquet = pq.ParquetFile(file)
         check_single(parquet.schema_arrow.names, parquet.schema_arrow, url)
@@ -595,7 +595,7 @@ def kept_types(url: str, options: ReadOptions) -> dict[str, pa.DataType]:
 
 
 def choose_columns(schema: pa.Schema, options: ReadOptions, where: str) -> Columns:
-    """The columns to read of an Arrow table, chosen by `choose`; of embedded images only the paths are read.
+    """The columns to read of an Arrow table, chosen by `choose`; from embedded images only the paths are read.
 
     Args:
         schema: of the table.
@@ -720,7 +720,7 @@ def _names_of_images(batch: pa.RecordBatch, chosen: Columns) -> list[Cell]:
 
 
 def image_cells(column: pa.Array, field: str) -> list[Cell]:
-    """The names of images in a column; of structs, those in their `field`, or OWN if an image has none."""
+    """The names of images in a column; if it has structs, they are in this field, or OWN if an image has none."""
     if not field:
         return _column_values(column)
     image_paths = _column_values(pc.struct_field(column, field))

@@ -114,7 +114,7 @@ class Teller(NamedTuple):
         """A verb (base form) for what the group does in its place; "" if there is none."""
         thing = self.thing
         if thing.kind in LIVING:
-            # Of a bird that stands, people as well say that it sits or perches: no verb is the usual one.
+            # People say of a standing bird as well that it sits or perches: no verb is the usual one.
             return "" if thing.kind == "bird" and thing.pose == "stand" else thing.pose
         if thing.slot == "above":
             return {"kite": "fly", "balloon": "float"}.get(thing.kind, "")

@@ -203,7 +203,7 @@ class Judgement(NamedTuple):
     reason: str = ""
 
 
-# Of several readings the best counts; of several claims the worst.
+# If a sentence has several readings, the best verdict counts; if it makes several claims, the worst.
 BEST_FIRST = (SceneVerdict.TRUE, SceneVerdict.UNDECIDED, SceneVerdict.MISCOUNTED, SceneVerdict.FALSE)
 WORST_FIRST = (SceneVerdict.FALSE, SceneVerdict.UNDECIDED, SceneVerdict.MISCOUNTED, SceneVerdict.TRUE)
 

@@ -57,8 +57,8 @@ class _Item(NamedTuple):
     """A word or phrase of a sentence.
 
     what: "np" is a noun phrase, with `entity`; "end" is no word of the grammar, or the end of the sentence.
-    word: the base form; of a noun phrase "the" if it is definite.
-    form: of verbs and pronouns, "is" if singular, "are" if plural, "" for participles.
+    word: the base form; for a noun phrase "the" if it is definite.
+    form: for verbs and pronouns, "is" if singular, "are" if plural, "" for participles.
     """
 
     what: Literal["np", "prep", "be", "there", "verb", "adjective", "and", "pronoun", "end"]
@@ -356,7 +356,7 @@ def _read_after_verb(state: _State) -> Iterator[_State]:
 
 
 def _read_after_preposition(state: _State) -> Iterator[_State]:
-    """Read a prepositional phrase, of the subject or of what was named last, and all that follows it."""
+    """Read a prepositional phrase, about the subject or about what was named last, and all that follows it."""
     preposition = state.next.word
     after = state.skip()
     for named in _read_object(after):

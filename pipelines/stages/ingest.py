@@ -389,8 +389,8 @@ def pack_range(work: Work, low: int, high: int, first_shard: int, rejected: rang
     check_code(work.output.identity.code, __name__)
     # Images are not divided: each caption is placed at its `home`, where the first caption of its image was read.
     placed = work.read_range("kept", low, high, "home")
-    home = placed["home"].to_numpy()  # of each caption, the position of the first caption of its image
-    number = placed["number"].to_numpy()  # of each caption, in its image
+    home = placed["home"].to_numpy()  # for each caption, the position of the first caption of its image
+    number = placed["number"].to_numpy()  # of each caption among those of its image
     rows = grouping.rows_at(work.rows, work.schema, placed["position"].to_numpy())
     refused = _refused(work, rejected)
     counts = Counter(f"rejected.{record.reason}" for record in refused)

@@ -121,8 +121,8 @@ def pairs(
     per_operator: int | None = None,
     columns: Sequence[str] = COLUMNS,
 ) -> pa.Table:
-    """The pairs of a run in the order of its captions, then of its negatives: each with the true sentence that it
-    contradicts, its caption or, of the operator negation, a true denial, if the run has these.
+    """The pairs of a run in the order of its captions, then of its negatives: each negative with the true sentence that
+    it contradicts. That is its caption or, for the operator negation, a true denial, if the run has these.
 
     Args:
         run: the folder of a run.
