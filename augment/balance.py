@@ -73,7 +73,7 @@ def exchanges(
         images: the captions of each.
         lexicon: an unbalanced one, by which the exchanges are weighted.
         truth: with it, exchanges that are too likely true are left out as well.
-        kinds: of the words; of BALANCED.
+        kinds: the kinds of words, all in BALANCED.
 
     Raises:
         ValueError: a kind is not in BALANCED.

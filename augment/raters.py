@@ -74,6 +74,7 @@ class RaterModel:
 
     def __init__(self, arrays: Mapping[str, np.ndarray], *, own: bool) -> None:
         """Transpose the weights, as float64: whole numbers of small units, of which sums are exact in any order."""
+        # In the module's equation: P and R, Q and S, T, K, and A and C; then b and c.
         weights = {name: arrays[f"{JUDGEMENT}{name}.weight"].T.astype(np.float64) for name in PARTS}
         self._place, self._unit, self._features, self._changes, self._output = weights.values()
         self._bias = arrays[f"{JUDGEMENT}hidden.bias"].astype(np.float64)

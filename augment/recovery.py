@@ -75,8 +75,8 @@ def recover(caption: Caption, negative: Caption) -> Recovered:
     """Find what turned a caption into a negative, whoever has made it; both are parsed.
 
     The edits are those of `align_words`. `replaced` and `replacement` are lexicon entries where both parses agree on
-    what kind of word stands there, else the words as written. Words that only follow the change ("a" to "an", "is" to
-    "are", "his" to "her") do not count. The row of equal texts is rejected as `unchanged`.
+    what kind of word stands there, else the words as written. Words that only agree with the change ("a" to "an", "is"
+    to "are", "his" to "her") do not count. The row of equal texts is rejected as `unchanged`.
     """
     edits = align_words(caption.text, negative.text)
     if not edits or caption.text.lower() == negative.text.lower():
@@ -107,11 +107,11 @@ def recover(caption: Caption, negative: Caption) -> Recovered:
 
 
 def align_words(caption: str, text: str) -> tuple[Edit, ...]:
-    """The edits of whole words that turn `caption` into `text`: apply(caption, align(caption, text)) == text.
+    """The edits of whole words that turn `caption` into `text`; none if the texts are equal.
 
-    Disjoint, in order, and as short as they can be. Neighbouring words are edits of their own where one word takes the
-    place of one ("an orange" -> "a grey"), and else one edit ("in front of" -> "next to"). A word that is put in brings
-    the space behind it; before it, at the end of the text. Equal texts: none.
+    They are disjoint, in order, and as short as they can be. If neighbouring words change, each has an edit of its own
+    where one word takes the place of one ("an orange" -> "a grey"); else they have one edit ("in front of" -> "next
+    to"). An inserted word brings the space behind it, or at the end of the text the one before it.
     """
     old = _PIECE.findall(caption)
     new = _PIECE.findall(text)

@@ -110,7 +110,7 @@ def given_only(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def matching(pattern: str, rule: str) -> AfterValidator:
-    """What a text must look like; `rule` says it: `table must be <rule>, was: …`."""
+    """A check that a text matches a pattern; `rule` says in the message what it must be: `table must be <rule>`."""
 
     def check(text: str) -> str:
         if not re.fullmatch(pattern, text):

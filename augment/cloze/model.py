@@ -193,7 +193,7 @@ class CaptionEncoding:
         return self.vectors[before if after - before == 2 else self.rows[place]]
 
     def place(self, start: int, end: int) -> Place | None:
-        """The place of the tokens from `start` to `end` (exclusive), such as (0, 2) of the first word.
+        """The place of the tokens from `start` to `end` (exclusive), such as (0, 2) for the first word.
 
         None: the tokens are not whole units, or `vector_at` does not know the place.
         """

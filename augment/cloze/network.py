@@ -205,6 +205,7 @@ class Network:
         # Query and hidden layer of each place: what the forward state before it and the backward state after it add.
         around = scratch_array("both", (total, states.around.shape[1]))
         np.take(states.around, rows[number, beside[..., 0]].ravel(), axis=0, out=around, mode="clip")
+        # The backward states are those of the last `reach` units: that of unit u is in column 2 reach - units + u.
         after = rows[number, 2 * reach - units + beside[..., 1]].ravel()
         around += np.take(states.around, after, axis=0, out=scratch_array("after", around.shape), mode="clip")
         # Keys and values of the states that places look at, each (captions, states, heads, width).

@@ -121,10 +121,10 @@ def words_per_unit(words: Sequence[str], phrases: Mapping[str, tuple[tuple[str, 
         size = 1
         for phrase in phrases.get(words[start], ()) if start + 1 < end else ():
             # The second word first: most phrases fail there, and a slice for each would take long.
-            longer = len(phrase)
-            if phrase[1] == words[start + 1] and start + longer <= end:
-                if longer == 2 or tuple(words[start : start + longer]) == phrase:
-                    size = longer
+            phrase_size = len(phrase)
+            if phrase[1] == words[start + 1] and start + phrase_size <= end:
+                if phrase_size == 2 or tuple(words[start : start + phrase_size]) == phrase:
+                    size = phrase_size
                     break
         sizes.append(size)
         start += size

@@ -58,7 +58,8 @@ def meaning(noun: str) -> Meaning:
     synsets = frozenset(synset for word in words for synset in wordnet.senses_in_use(word, "n"))
     above = frozenset[int]().union(*map(wordnet.closure, synsets))
     same = nothing.union(*(table.groups.get(word, nothing) for word in words))
-    implied = (table.implied.get(word, nothing) for word in (*words, *(["person"] if is_person(noun) else ())))
+    implying = {*words, "person"} if is_person(noun) else words  # what "person" implies, every person does
+    implied = (table.implied.get(word, nothing) for word in implying)
     return Meaning(words=words, synsets=synsets, above=above, same=same, implied=nothing.union(*implied))
 
 

@@ -197,7 +197,8 @@ def _pronouns_change(caption: Caption, old: Slot, new: Slot) -> bool:
     old: the noun that stands there now. new: the one that takes its position.
     """
     old_gender = None if old.plural else gender(old.entry)
-    return pronoun_edits(caption, old.noun, old=old_gender, new=new.entry, plural=new.plural) != []
+    edits = pronoun_edits(caption, old.noun, old=old_gender, new=new.entry, plural=new.plural)
+    return edits is None or len(edits) > 0  # None: no form would agree
 
 
 def _can_move(caption: Caption, chunk: Chunk) -> bool:

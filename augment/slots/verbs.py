@@ -52,6 +52,7 @@ def verb_table() -> Verbs:
         body=frozenset(chain.from_iterable(body)),
         objects=frozenset(chain(*objects, holding, held)),
         body_pairs=pairs_within_groups(body, map(str.split, table["together"])),
+        # Who holds a thing may also carry it, or do to it any of `held`.
         object_pairs=pairs_within_groups(objects, [holding], product(holding, held)),
     )
 

@@ -143,8 +143,8 @@ def likely_violation(row: Row, evidence: Evidence) -> Violation:
 def interchangeable(caption: Caption, first: Token, second: Token) -> bool:
     """Whether two heads are in a conjunction, in a symmetric relation, or in equivalent positions.
 
-    "A trick on a bike on a ramp": objects of equal prepositions may be in either order. "A girl is
-    behind a car and a boy is behind the car": two clauses state the same of each.
+    "A trick on a bike on a ramp": objects of equal prepositions may be in either order. "A girl is behind a car and a
+    boy is behind the car": two clauses state the same of each.
     """
     # In "a dog and a cat near a bed" only the dog is attached to the rest in the parse: so the first conjuncts are
     # looked at, too.

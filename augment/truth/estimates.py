@@ -219,7 +219,9 @@ class Transitions:
 
     @cached_property
     def _counts(self) -> Counter[GeneralTransition]:
-        """The counts, with their sums over the things of a class, over all things, and over all old values."""
+        """The counts, with sums over the things of a class (under its number), and over all things and all old values
+        (under "").
+        """
         summed: Counter[GeneralTransition] = Counter(self._unsummed)
         for (old, thing, new), number in self._unsummed.items():
             summed[old, semantic_class(thing), new] += number

@@ -260,19 +260,20 @@ def count_entailments(images: Sequence[Sequence[Caption]], entailed: EntailedEnt
     """A table of counts of caption pairs in some images, each a list of its captions."""
     import pyarrow as pa
 
+    # For each caption of each image: the nouns that it mentions, and the entries that it entails, by kind.
     read = [
         [(mentioned_nouns(caption), {kind: entailed(kind, caption) for kind in WORDS}) for caption in captions]
         for captions in images
     ]
     words = sorted({noun for nouns, _ in chain.from_iterable(read) for noun in nouns})
-    number = {word: row for row, word in enumerate(words)}
+    id_of_word = {word: number for number, word in enumerate(words)}
 
     tables = []
     for kind in WORDS:  # pairs by the word that the first caption mentions and the entry that the second entails
         names = entailed.lexicon.entries(kind).names
         words_of_images = (
             [
-                WordsOfCaption(words=np.array([number[noun] for noun in nouns], int), entries=entries[kind])
+                WordsOfCaption(words=np.array([id_of_word[noun] for noun in nouns], int), entries=entries[kind])
                 for nouns, entries in captions
             ]
             for captions in read

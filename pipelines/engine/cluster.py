@@ -236,7 +236,7 @@ class Distributed(Executor):
     def client(self) -> Client:
         """The connected Dask client. Raises ClusterError if no scheduler or worker answers."""
         if self._client is None:
-            import distributed  # noqa: F401  it sets the levels of its loggers
+            import distributed  # noqa: F401  first, as its import sets the levels of its loggers
 
             for name in logging.root.manager.loggerDict:
                 if name.partition(".")[0] in ("distributed", "tornado"):

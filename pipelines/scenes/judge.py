@@ -212,8 +212,8 @@ def judge(text: str, scene: Scene) -> Judgement:
     """Judge whether a sentence is true of a scene.
 
     FALSE: no reading is true under any assignment of entities to things, also with matters of opinion in its favour.
-    MISCOUNTED: true in logic only ("a dog" of three). UNDECIDED: it cannot be read, or depends on opinion. A sentence
-    with a denial makes several claims: TRUE if all hold, FALSE if one surely does not.
+    MISCOUNTED: it is true only in logic, where "a dog" is true of three. UNDECIDED: it cannot be read, or depends on
+    opinion. A sentence with a denial makes several claims: TRUE if all hold, FALSE if one surely does not.
     """
     stated = claims(text)
     if stated is None:

@@ -96,11 +96,11 @@ def caption(features: pa.Table, config: CaptionConfig, captions: WholeTable) -> 
     from ..models.features import feature_values
 
     captioner = cached_captioner(config.weights, sha256_file(config.weights))
-    known = cached_captions(captions)
+    of_run = cached_captions(captions)
     splits = stored_splits(config.splits or captioner.config.train_splits)
     names = features["image_id"].to_pylist()
     # Rows of `features`: images of these splits; an image that no caption names has no split.
-    chosen = [row for row, name in enumerate(names) if name in known.images and known.images[name].split in splits]
+    chosen = [row for row, name in enumerate(names) if name in of_run.images and of_run.images[name].split in splits]
     written = GENERATED.empty_table()
     refused = REFUSED_CAPTIONS.empty_table()
     counts = Counter({"captions": 0})
@@ -110,11 +110,11 @@ def caption(features: pa.Table, config: CaptionConfig, captions: WholeTable) -> 
         images = [names[row] for row in chosen]
         transformed = transform_features(values[torch.tensor(chosen)], captioner.config.transform)
         # rows of all texts that were tried; `image` is a position in `images`, `reason` null if a text is kept
-        tried = generate_captions(captioner, images, transformed, known.keys, config)
+        tried = generate_captions(captioner, images, transformed, of_run.keys, config)
         tried = tried.append_column("image_id", [pc.take(images, tried["image"])])
         kept = tried.filter(tried["reason"].is_null())
         not_kept = tried.filter(tried["reason"].is_valid())
-        written = _generated_rows(kept, known.images)
+        written = _generated_rows(kept, of_run.images)
         refused = not_kept.select(REFUSED_CAPTIONS.names).cast(REFUSED_CAPTIONS)
         counts.update(images=len(images), captions=len(kept))
         counts.update(f"refused.{reason}" for reason in not_kept["reason"].to_pylist())
