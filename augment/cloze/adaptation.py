@@ -1,7 +1,7 @@
 """Tell the cloze model which words the captions of a corpus have, where these are far from everyday photos.
 
-Of aerial photos the shipped model expects people and streets, and hardly a storage tank: whatever replaces a word is
-then of everyday photos, and what raters would say of it is misjudged. Each unit has a bias in the model, so a factor of
+In captions of aerial photos the shipped model expects people and streets, and hardly a storage tank: words of everyday
+photos would replace theirs, and what raters would say is misjudged. Each unit has a bias in the model, so a factor of
 its probability is all that is fitted, to the units of some captions:
 
     factor_u <- factor_u * (n_u + PRIOR) / (e_u + PRIOR)

@@ -124,17 +124,17 @@ def caption(features: pa.Table, config: CaptionConfig, captions: WholeTable) -> 
     return StageResult({refused_table(config.table): refused, config.table: written}, counts)
 
 
-def _generated_rows(kept: pa.Table, known: Mapping[str, ImageRow]) -> pa.Table:
+def _generated_rows(kept: pa.Table, images: Mapping[str, ImageRow]) -> pa.Table:
     """The rows of the table GENERATED.
 
     Args:
         kept: the captions, with image_id and text; those of an image stand together.
-        known: the file and split of each image, by image_id.
+        images: the file and split of each image, by image_id.
     """
     rows = []
     next_number = Counter[str]()  # the number that the next caption of an image gets, by image_id
     for image_id, text in zip(kept["image_id"].to_pylist(), kept["text"].to_pylist(), strict=True):
-        image = known[image_id]
+        image = images[image_id]
         caption_id = f"{ORIGIN}:{image_id}:{next_number[image_id]}"
         rows.append((caption_id, image_id, image.image, image.split, LANGUAGE, ORIGIN, text))
         next_number[image_id] += 1
