@@ -47,11 +47,11 @@ _buffers = threading.local()
 def scratch_array(name: str, shape: tuple[int, ...], dtype: DTypeLike = np.float32) -> np.ndarray:
     """An array whose content the next call with this name, in the same thread, overwrites."""
     size = math.prod(shape)
-    known: np.ndarray | None = getattr(_buffers, name, None)
-    if known is None or known.size < size:
-        known = np.empty(size, dtype)
-        setattr(_buffers, name, known)
-    return known[:size].reshape(shape)
+    buffer: np.ndarray | None = getattr(_buffers, name, None)
+    if buffer is None or buffer.size < size:
+        buffer = np.empty(size, dtype)
+        setattr(_buffers, name, buffer)
+    return buffer[:size].reshape(shape)
 
 
 def round_units(numbers: np.ndarray, bits: int = 0, largest: int = LARGEST) -> np.ndarray:

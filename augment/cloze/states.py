@@ -377,7 +377,7 @@ def run_gru(side: Recurrent, levels: Sequence[Level], states: States, row: int) 
         for first in range(0, len(unit), TOGETHER):
             block = slice(first, first + TOGETHER)
             old = scratch_array("old", (len(unit[block]), states.state.shape[1]))
-            if parent[0] < 0:  # all or none, by length
+            if parent[0] < 0:  # prefixes of one unit, which extend none; all of a level have one length
                 old[:] = 0.0
             else:
                 np.take(states.state, parent[block], axis=0, out=old, mode="clip")

@@ -108,12 +108,14 @@ def is_cut_compound(caption: Caption, root: int) -> bool:
 
     root: the token index of the phrase's head.
     """
-    for following in caption.tokens[root + 1 : root + 2]:
-        if following.pos == "NOUN" and following.dep not in ("appos", "npadvmod"):
-            return True
-        # "A boy | scout salutes", whose second word passes for an adverb or a verb.
-        if following.pos in ("ADV", "ADJ", "VERB") and following.tag not in ("VBZ", "VBG", "VBD"):
-            return bool(WordNet.load().senses(f"{caption.tokens[root].lemma} {following.lower}", "n"))
+    if root + 1 == len(caption.tokens):
+        return False
+    following = caption.tokens[root + 1]
+    if following.pos == "NOUN" and following.dep not in ("appos", "npadvmod"):
+        return True
+    # "A boy | scout salutes", whose second word passes for an adverb or a verb.
+    if following.pos in ("ADV", "ADJ", "VERB") and following.tag not in ("VBZ", "VBG", "VBD"):
+        return bool(WordNet.load().senses(f"{caption.tokens[root].lemma} {following.lower}", "n"))
     return False
 
 

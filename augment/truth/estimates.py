@@ -313,7 +313,7 @@ def _associations_from_counts(
 ) -> Associations:
     """The associations of one kind of word, from its counts; those of words that are not in `entries` are left out.
 
-    said, entry: of each count, the word that one caption says, and the entry that another entails; "" for any.
+    said, entry: for each count, the word that one caption says, and the entry that another entails; "" for any.
     """
     # Row and column 0 of `pairs` are those of "", any word and any entry.
     column_of = {name: column for column, name in enumerate(["", *entries])}
