@@ -4,9 +4,8 @@ Checks are one-sided. That a person is in the picture is nearly always mentioned
 replaced and hardly ever accepted as a replacement. A model that sees only text can exploit such differences between
 words in true captions and in negatives. So each entry w has a factor exp(b_w), which multiplies its weight as a
 replacement and divides its weight to be replaced. The factors are fitted on the corpus' own captions. For each
-sentence, let its exchanges that pass all checks be (x, y, m): y replaces x, with weight m. The first one sampled is
-(x, y) with
-probability
+sentence, let its exchanges that pass all checks be (x, y, m): y replaces x, with weight m. The probability that
+(x, y) is sampled first is
 
     p(x, y) = m exp(b_y - b_x) / sum of the same over the sentence's exchanges.
 
@@ -74,7 +73,7 @@ def exchanges(
         images: the captions of each.
         lexicon: an unbalanced one, by which the exchanges are weighted.
         truth: with it, exchanges that are too likely true are left out as well.
-        kinds: of the words; of BALANCED.
+        kinds: the kinds of words, all in BALANCED.
 
     Raises:
         ValueError: a kind is not in BALANCED.
@@ -97,22 +96,20 @@ def exchanges(
 def _exchanges_of_batch(replacer: ReplacingOperator, batch: Batch, first: int) -> Exchanges:
     """The exchanges of one kind in a batch, whose first sentence has the number `first`.
 
-    What may be true of the image is left out; of nouns the table says it already, of others one looks at each negative.
-    Nouns that leave a pronoun without antecedent are not left out.
+    What may be true of the image is left out. Nouns that leave a pronoun without antecedent are not left out.
     """
     table = batch.candidates
     lexicon = batch.lexicon
     candidates = table.of_kinds([replacer.kind])
     batch.estimates.rate(candidates)
     candidates = candidates[table.reason[candidates] == FREE]
-    # Of nouns, `refuse_possible` has looked at all entries at once; of other kinds each needs a row to be looked at.
+    # `refuse_possible` has refused nouns that may be true, all at once; words of other kinds are checked row by row.
     if replacer.kind != "noun":
         is_false = [_is_false(replacer, candidate, batch) for candidate in candidates.tolist()]
         candidates = candidates[np.array(is_false, bool)]
     entries = lexicon.entries(replacer.kind)
     slots = [table.slots[number] for number in table.slot[candidates].tolist()]
-    # The plural of noun i has number i + the number of nouns. The old one may be a noun that only its head is.
-    offset = np.array([len(entries.names) * slot.plural for slot in slots], int)
+    offset = np.array([len(entries.names) * slot.plural for slot in slots], int)  # see `Exchanges`
     old = np.array([entries.number.get(slot.entry, -1) for slot in slots], int)
     is_entry = old >= 0
     weights = table.weight[candidates] * batch.estimates.preferences(candidates)

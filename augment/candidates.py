@@ -41,12 +41,13 @@ from .slots.nouns import Slot
 
 REASONS = ("", UNNATURAL, COMPATIBLE, LIKELY_TRUE)  # of refused candidates, by the number in `Candidates.reason`
 FREE = REASONS.index("")
-# The loss of the best of replacements, in nats: it decreases log p of the other words by this and no more, and leaves
-# none of them below LEAST_LOG_P. What raters would call unnatural even so is refused without an estimate; of 336,307
-# candidates of COCO that is 46 % of the nouns and 71 % of the prepositions, and 0.1 % of those that an estimate keeps.
+# How little the best replacements change a caption, in nats: they decrease log p of the other words by LEAST_LOSS in
+# all, and leave none of them below LEAST_LOG_P. A candidate that raters would call unnatural even so is refused without
+# an estimate: of 336,307 candidates of COCO 46 % of the nouns, 71 % of the prepositions, and 0.1 % of those that an
+# estimate would keep.
 LEAST_LOSS = 0.5
 LEAST_LOG_P = -1.0
-# The same for numerals, whose nouns and verbs change as well: the best fifth of them changes its caption so little.
+# The same for numerals, with which nouns and verbs change, too: the best fifth of them change their captions so little.
 LEAST_OF_NUMERALS = Comparison(log_odds=0.0, loss=0.73, lowest=-3.9, whole=-1.9)
 
 
@@ -60,7 +61,7 @@ class Limits:
 
     @property
     def unnatural(self) -> float:
-        """The highest probability of being unnatural, of all but fallbacks."""
+        """The highest probability of being unnatural that is accepted, except for fallbacks."""
         return min(self.preferred_unnatural, self.max_unnatural)
 
 
@@ -80,10 +81,10 @@ class Candidates:
     log_odds: of the negative to its caption, in nats; NaN where only reading the whole text tells.
     weight: its chance of being sampled, not normalised and before the ratings: e^(its score) times its balance.
     reason: number in REASONS; FREE if it may be sampled.
-    least_unnatural: p_unnatural if it changed its caption as little as the best replacements do; 0 before this is
-        asked. No text that replaces more than one unit is estimated.
+    least_unnatural: p_unnatural if it changed its caption as little as the best replacements do; 0 if that was not
+        estimated, as for numerals, which replace more than one unit.
     p_unnatural, p_compatible: the ratings, estimated without reading the text; NaN where they are not.
-    is_rated: whether it was asked for its ratings.
+    is_rated: whether its ratings were asked for.
     is_proposed: whether it may be sampled as far as is known without its ratings. What operators take by weight depends
         on this column and not on `reason`, which also knows for which candidates others have asked.
     """
@@ -120,11 +121,13 @@ class Candidates:
         the first table, then those of the second, and so on.
         """
         tables = list(tables)
+        # The new number of the first slot of each table; the one behind the last is not used.
         firsts = np.cumsum([0, *(len(table.slots) for table in tables)])
         slot = [table.slot + first for table, first in zip(tables, firsts, strict=False)]
 
-        def column(name: str, empty: type) -> np.ndarray:
-            return np.concatenate([np.zeros(0, empty), *(getattr(table, name) for table in tables)])
+        def column(name: str, dtype: type) -> np.ndarray:
+            """A column of all tables; the empty array gives it its type if there are none."""
+            return np.concatenate([np.zeros(0, dtype), *(getattr(table, name) for table in tables)])
 
         return cls(
             slots=[slot for table in tables for slot in table.slots],
@@ -144,16 +147,16 @@ class Candidates:
 
     @cached_property
     def caption_of_candidate(self) -> np.ndarray:
-        """Of each candidate, the number of its caption."""
+        """The number of each candidate's caption: (candidates,)."""
         return self.caption[self.slot]
 
     @cached_property
     def kind_of_slot(self) -> np.ndarray:
-        """Of each slot, the name of its kind."""
+        """The name of each slot's kind: (slots,)."""
         return np.array([slot.kind for slot in self.slots], object)
 
     def is_of_kinds(self, kinds: Container[str]) -> np.ndarray:
-        """Of each slot, whether it is of one of these kinds of word: (slots,)."""
+        """Whether each slot is of one of these kinds of word: (slots,)."""
         return np.array([slot.kind in kinds for slot in self.slots], bool)
 
     def of_kinds(self, kinds: Container[str]) -> np.ndarray:
@@ -162,7 +165,7 @@ class Candidates:
 
     @cached_property
     def rows_of_slots(self) -> list[slice]:
-        """Of each slot, the slice of the candidates that are for it; they are sorted by slot."""
+        """For each slot, the slice of its candidates, which are sorted by slot."""
         return rows_of_slots(self.slot, len(self.slots))
 
     def refuse(self, candidates: np.ndarray, reason: str) -> None:
@@ -201,10 +204,10 @@ class RatingEstimates:
         places: list[Place | None] = [
             encoding.place(slot.start, slot.end) for encoding, slot in zip(encodings, candidates.slots, strict=True)
         ]
-        known = np.array([place is not None for place in places], bool)
+        has_place = np.array([place is not None for place in places], bool)  # (slots,)
         self._model = encodings[0].model if encodings else None
         is_change = np.array([slot.kind in CHANGES for slot in candidates.slots], bool)
-        self._can_estimate = (candidates.unit >= 0) & (known & is_change)[candidates.slot]
+        self._can_estimate = (candidates.unit >= 0) & (has_place & is_change)[candidates.slot]
         preferences = [KINDS[slot.kind].preference if slot.kind in KINDS else 0.0 for slot in candidates.slots]
         self._preference_of_slot = np.array(preferences, float)
         self._replaces_one_unit = candidates.is_of_kinds(REPLACED)
@@ -212,8 +215,8 @@ class RatingEstimates:
         if self._model is None or not self._can_estimate.any():
             self._can_estimate[:] = False
             return
-        # Of slots with a place, which have numbers of their own here: their encodings, places and projections.
-        self._number_of_slot = np.cumsum(known) - 1
+        # What follows is of the slots with a place alone, which are numbered anew.
+        self._number_of_slot = np.cumsum(has_place) - 1
         self._encodings = [encoding for encoding, place in zip(encodings, places, strict=True) if place is not None]
         self._places = [place for place in places if place is not None]
         self._raters = rater_model_of(self._model)
@@ -251,7 +254,8 @@ class RatingEstimates:
         if not len(numbers):
             return
         place = self._number_of_slot[table.slot[numbers]]
-        # Raters judge the unit that the model knows; of "beach umbrella" that is "umbrella", and log p is asked anew.
+        # Raters are predicted for the unit that the model knows, for "beach umbrella" that is "umbrella", and so log p
+        # must be that of this unit.
         log_p = table.log_p[numbers].copy()
         is_head = table.is_head[numbers]
         heads = np.flatnonzero(is_head)
@@ -285,7 +289,7 @@ class RatingEstimates:
         ratings = self._rate(numbers, np.stack(estimates, axis=1))
         table.p_unnatural[numbers] = ratings.unnatural
         table.p_compatible[numbers] = ratings.compatible
-        # What only the whole text tells is as plausible as that is estimated to be.
+        # Where only the whole text tells the log-odds, those of the whole text are estimated, too.
         unknown = np.isnan(table.log_odds[numbers])
         table.log_odds[numbers] = np.where(unknown, estimates.whole, table.log_odds[numbers])
         reasons = refusals(ratings.unnatural, ratings.compatible, self._limits.unnatural, self._limits.max_compatible)

@@ -21,7 +21,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 Casing = Literal["upper", "title", "sentence"]
 # A caption of more tokens is not parsed, and so costs nothing later; one of 1,000 words has 1,100 to 1,200.
 MAX_TOKENS = 1300
-# No negatives are made of a sentence of more tokens: those of one of this length take 0.4 GB.
+# No negatives are made of a sentence of more tokens: making those of one with as many takes 0.4 GB.
 MAX_SENTENCE = 250
 STYLED = 0.7  # share of a caption's words in capitals, or beginning with one, that makes this its style
 # Number of captions and contexts whose results are kept: enough for those that the cloze model reads together. More
@@ -111,7 +111,7 @@ class Caption:
 
     @cached_property
     def casing(self) -> Casing:
-        """How words are written: in capitals, beginning with one (short ones do not count), or neither ("sentence")."""
+        """How the words are written: "upper" (in capitals), "title" (most begin with a capital), or else "sentence"."""
         if self.part_of is not None:
             return self.part_of.casing
         # Not the first word, which has a capital in any case.
@@ -171,22 +171,22 @@ def from_parses(parses: pa.Table) -> list[Caption]:
     """The captions of a `parses` table (see negcap.schemas.captions), in table order."""
     import pyarrow as pa
 
-    parses = parses.combine_chunks()
+    parses = parses.combine_chunks()  # each column is one array then, or none if the table is empty
 
     def flattened(column: str) -> FlatLists:
         """The lists of a column, such as the tokens of each caption, one list after the other."""
         lists = parses.column(column)
         array = lists.chunk(0) if lists.num_chunks else pa.array([], lists.type)
-        values = array.flatten()
+        structs = array.flatten()  # the items of all lists
         columns = {}
-        for field, child in zip(values.type, values.flatten(), strict=True):
+        for field, child in zip(structs.type, structs.flatten(), strict=True):  # an array for each field
             if pa.types.is_string(child.type):  # share one str object per distinct value
                 encoded = child.dictionary_encode()
                 words = encoded.dictionary.to_pylist()
                 columns[field.name] = [words[i] for i in encoded.indices.to_pylist()]
             else:
                 columns[field.name] = child.to_pylist()
-        offsets = array.offsets.to_numpy()
+        offsets = array.offsets.to_numpy()  # the first is not 0 in a slice of a table
         return FlatLists((offsets - offsets[0]).tolist(), columns)
 
     all_tokens = flattened("tokens")

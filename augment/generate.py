@@ -305,8 +305,8 @@ def run_operator(operator: Operator, batch: Batch, settings: NegativesConfig) ->
     """What one operator makes of each caption of a batch: at most its quota of accepted rows, and rejected ones.
 
     Rows are taken in random order, which depends on the seed, the operator and the caption alone, until the quota is
-    filled or there are no more. Those of a caption of several sentences are spread over these; its first rows are more
-    often of a sentence that has a good one.
+    filled or there are no more. If a caption has several sentences, its rows are spread over them, and sentences with a
+    good first row tend to come first.
     """
     seed = settings.seed
     quota = settings.quota(operator.name)
@@ -532,9 +532,10 @@ def candidates_by_sentence(operator: Operator, batch: Batch) -> list[np.ndarray]
 def _readmit_best(
     results: Mapping[int, OperatorResult], candidates: Sequence[np.ndarray], operator: Operator, batch: Batch
 ) -> None:
-    """Accept the best of what was refused as unnatural of one caption, if `raters.is_fallback` allows it.
+    """Accept the best row of one caption that was refused as unnatural, if `raters.is_fallback` allows it.
 
-    results: of its sentences, by number. candidates: the numbers of those of each sentence of the batch.
+    results: those of its sentences, by number. candidates: for each sentence of the batch, the numbers of its
+    candidates.
     """
     rows = [
         (row, number)
@@ -618,7 +619,8 @@ def _excluded_rows(number: int, candidates: np.ndarray, operator: SamplingOperat
 def _excluded_words(batch: Batch) -> Counter[tuple[str, str, str]]:
     """In how many places of a batch words were refused before they were sampled, by kind, entry and reason.
 
-    By their ratings only those that were rated: a few negatives of a caption need fewer ratings than many.
+    Words that were never rated cannot be refused for their ratings, and the fewer negatives a caption gets, the fewer
+    words are rated.
     """
     table = batch.candidates
     refused = np.flatnonzero(table.reason != FREE)

@@ -2,7 +2,7 @@
 
 A lexicon counts the words of each kind in their slots, captions assert things by them, and the operator of the same
 name (see `negcap.augment.operators`) replaces them. A new kind is a new row here, and an operator of its name. Raters
-were asked about those that are here: of a new one the whole text is read, and rated as a change of no known kind.
+were asked about the kinds here; a negative of a new one is read as a whole text, and rated as one of no known kind.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ def _same_number(old: str, new: str) -> bool:
     return numeral_value(old) == numeral_value(new)
 
 
-# The floors: below them, two readers called most of what was drawn odd. A numeral's probability is that of the lexicon
-# alone, and has a limit of its own (`negcap.augment.operators.numeral.MIN_RATIO`).
+# The floors: two readers called most replacements below them odd. A numeral's probability is that of the lexicon alone,
+# and has a limit of its own (`negcap.augment.operators.numeral.MIN_RATIO`).
 KINDS: dict[str, Kind] = {
     kind.name: kind
     for kind in (

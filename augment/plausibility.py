@@ -40,9 +40,9 @@ CACHED = 64  # number of lexicons, kinds and forms whose units are cached
 
 
 def encode_captions(captions: Sequence[Caption], model: ClozeModel | None = None) -> list[CaptionEncoding]:
-    """Each caption as a cloze model (None: the shipped one) has read it; faster for many captions in one call. Nouns
-    and prepositions of several words can be asked for as a whole.
-    """
+    """Each caption as a cloze model (None: the shipped one) has read it; faster for many captions in one call."""
+    # Nouns and prepositions of several words get a place of their own, at which the model can be asked what else may
+    # stand there.
     phrases: list[list[Span]] = []
     for caption in captions:
         spans = [(slot.start, slot.end) for slot in noun_slots(caption)]
@@ -58,7 +58,7 @@ def entry_units(lexicon: Lexicon, kind: str, form: str = "") -> np.ndarray:
     A unit is a word, or a phrase such as "tennis racket", in the vocabulary of the lexicon's cloze model. It is given
     by its number there; -1 for an entry that the model does not know in this form.
 
-    form: of nouns "nn" (singular) or "nns" (plural); of verbs a Penn tag, such as "VBZ"; other kinds have one form.
+    form: for nouns "nn" (singular) or "nns" (plural), for verbs a Penn tag such as "VBZ"; other kinds have one form.
     """
     return (lexicon.cloze or cloze_model()).numbers(surfaces_of(lexicon, kind, form))
 
@@ -104,10 +104,11 @@ def log_probabilities(
     """log p(entry | rest of the caption) of each lexicon entry of a kind in slots of captions: (slots, entries).
 
     An entry that the cloze model does not know gets the probability that the lexicon gives it in the contexts of the
-    slot, so that it can be sampled, too.
+    slot, so that it can be sampled, too. One thread, as for all small products of the cloze network.
 
     Args:
-        slots: for each, how its caption was read; its first token and the one after its last; and its contexts.
+        slots: for each, how its caption was read; its first token and the one after its last; and its contexts, such
+            as ("dobj:throw", "left:a"), by which the lexicon knows a slot.
         entries: of the kind of word.
         units: of the entries, (entries,), from `entry_units`.
         vectors: of the entries, (entries, width), from `entry_vectors`.
@@ -118,7 +119,8 @@ def log_probabilities(
     log_p = np.stack([encoding.vector(*span) for encoding, span, _ in slots]) @ vectors.T
     log_p += model.bias[units]
     np.minimum(log_p, 0.0, out=log_p)  # the model is trained to be normalised: what exceeds log 1 is cut off
-    unknown = (units < 0).nonzero()[0]  # their columns are of no unit so far
+    # The unit -1 has indexed the last row of the model's arrays: the columns of unknown entries are overwritten.
+    unknown = np.flatnonzero(units < 0)
     if len(unknown):
         log_p[:, unknown] = log(entries.probabilities([contexts for *_, contexts in slots])[:, unknown])
     return log_p
@@ -127,20 +129,20 @@ def log_probabilities(
 class KeptRun(NamedTuple):
     """Consecutive tokens of a caption that no edit touches.
 
-    first, end: the first token, and the one after the last. position: of the first in the words after the edits.
+    first, end: the first token, and the one after the last. new_first: where the first stands in the negative's words.
     """
 
     first: int
     end: int
-    position: int
+    new_first: int
 
 
 class Edited(NamedTuple):
     """A caption after edits.
 
     words: in lower case.
-    starts: for each edit, the position in `words` of its first new word; if it only deletes, of the word that follows.
-    ends: that of the word after its last new word.
+    starts: for each edit, the position in `words` of its first new word, or of the word that follows if it has none.
+    ends: for each edit, the position after its last new word.
     kept: the tokens that are not edited.
     """
 
@@ -155,7 +157,7 @@ def words_after(caption: Caption, edits: Sequence[Edit]) -> Edited:
     edited = Edited(words=[], starts=[], ends=[], kept=[])
     lowered = caption.lowered
     token_starts = caption.token_starts
-    token = 0  # the first that is not copied, nor replaced, so far
+    token = 0  # the first that is neither copied nor replaced so far
     last = len(token_starts)
     for start, end, new in edits:
         first = bisect_left(token_starts, start, token)
@@ -235,7 +237,7 @@ class ReplacedUnit(NamedTuple):
 def _replaced_unit(number: int, caption: Caption, encoding: CaptionEncoding, row: Row) -> ReplacedUnit | None:
     """The one unit (a word or phrase) that negative `number` replaces; None: it does more, or must be read as a whole.
 
-    A new phrase that is no unit is given by its head. "an" in place of "a" does not count as a change.
+    A new phrase that the model does not know as a unit counts as its last word. "an" in place of "a" is no change.
     """
     # The surrogate estimates the change from the states of the caption's GRUs, which only some encodings keep.
     if row.change not in REPLACED or surrogate_of(encoding.model) is None or encoding.states is None:
@@ -288,9 +290,9 @@ def _estimated_comparisons(
 def replaced_units(caption: Caption, encoding: CaptionEncoding, row: Row) -> Iterator[tuple[Place, int | None]]:
     """The place of each word or phrase that a row replaces, and the number of the unit that is put there.
 
-    What is only inserted, and "an" in place of "a", is left out; beside a numeral, so are the noun and verb that agree
-    with it. A new phrase that is no unit has the unit of its last word, None if the model does not know that. An old
-    phrase without a place (`CaptionEncoding.place`) has that of its last word.
+    Left out are pure insertions, "an" in place of "a", and beside a new numeral the noun and verb that agree with it.
+    A new phrase that is no unit has the unit of its last word, None if the model does not know that. An old phrase
+    without a place (`CaptionEncoding.place`) has that of its last word.
     """
     for change in _changed_tokens(caption, row.edits):
         is_replaced = row.change != "numeral" or normalise_word(change.new) == row.replacement
@@ -329,11 +331,11 @@ def read_and_compare(
         rows: the negatives, whose edits are applied here.
 
     Returns:
-        Of each row, its comparison. Unlike those of `compare` they do not depend on which other rows there are.
+        The comparison of each row. Unlike that of `compare`, it does not depend on which other rows there are.
 
-    Equal negatives of a caption are read once. Of those that differ only in the number that they insert ("three dogs",
-    "four dogs"), the text with the lowest number is read in any case, also if that is none of the rows: so what is said
-    of a negative does not depend on which others there are. The others differ by log p(number | rest) alone.
+    Equal negatives of a caption are read once. Negatives that differ only in the number that they insert ("three dogs",
+    "four dogs") are read as one text, with the lowest number, even if no row has that: so the result for a negative
+    does not depend on which others there are. Between them only log p(number | rest) differs.
     """
     if not captions:
         return []
@@ -341,8 +343,8 @@ def read_and_compare(
     numerals = [_numeral_position(after.starts, row) for after, row in zip(edited, rows, strict=True)]
     text_number: dict[tuple[str, ...], int] = {}
     texts: list[list[str]] = []  # those that are read
-    first_row: list[int] = []  # of each text, a row that is read by it
-    text_of: list[int] = []  # of each row, the number of its text
+    first_row: list[int] = []  # for each text, the first row that it stands for
+    text_of: list[int] = []  # for each row, the number of its text
     for i, (caption, row) in enumerate(zip(captions, rows, strict=True)):
         words = edited[i].words
         position = numerals[i]
@@ -354,13 +356,15 @@ def read_and_compare(
             texts.append(words)
             first_row.append(i)
         text_of.append(text_number[key])
-    own = [encodings[i] for i in first_row]
-    new_encodings = encodings[0].model.read_edited(own, texts)
-    losses = _lost_log_p(own, new_encodings, [edited[i].kept for i in first_row]).tolist()
+    old_encodings = [encodings[i] for i in first_row]  # of the caption of each text
+    new_encodings = encodings[0].model.read_edited(old_encodings, texts)
+    losses = _lost_log_p(old_encodings, new_encodings, [edited[i].kept for i in first_row]).tolist()
     scores: list[Sequence[float]] = [new_encodings[number].scores for number in text_of]
+    # Rows whose text was read with another number than theirs: only the score at the number's place is exchanged.
     others = [i for i, position in enumerate(numerals) if position is not None and edited[i].words != texts[text_of[i]]]
     if others:
         model = encodings[0].model
+        # Vectors and scores have no entry for the start of the text, which is place 0.
         places = [new_encodings[text_of[i]].place_of[numerals[i]] - 1 for i in others]  # type: ignore[index]
         vectors = np.stack([new_encodings[text_of[i]].vectors[place] for i, place in zip(others, places, strict=True)])
         units = model.numbers(edited[i].words[numerals[i]] for i in others)  # type: ignore[index]
@@ -381,7 +385,10 @@ def read_and_compare(
 
 
 def lowest_number(old: str, new: str) -> str:
-    """The lowest number written as `new` is, one or several as that, and not `old`: (two, five) -> three."""
+    """The lowest number that is written as `new` is (digits or words), means one if `new` does, and is not `old`.
+
+    (two, five) -> three, (two, one) -> a, (1, 5) -> 2.
+    """
     digits = new.isdigit()
     if numeral_value(new) == 1:
         return "1" if digits else "a"
@@ -393,30 +400,33 @@ def lowest_number(old: str, new: str) -> str:
 def _lost_log_p(
     old: Sequence[CaptionEncoding], new: Sequence[CaptionEncoding], kept: Sequence[Sequence[KeptRun]]
 ) -> np.ndarray:
-    """How much log p is lost in all that caption and negative share (`Comparison.loss`): (negatives,).
+    """How much log p the words lose that caption and negative share, summed (`Comparison.loss`): (negatives,).
 
     old, new: how each caption and its negative were read. kept: the tokens of the caption that the negative keeps.
     """
     # One entry per kept token, those of all negatives one after the other: its place in both texts.
     old_places: list[int] = []
     new_places: list[int] = []
-    ends: list[int] = []  # of each negative's tokens in these lists
+    ends: list[int] = []  # where each negative's tokens end in these lists
     for old_encoding, new_encoding, runs in zip(old, new, kept, strict=True):
         for run in runs:
             old_places += old_encoding.place_of[run.first : run.end]
-            new_places += new_encoding.place_of[run.position : run.position + run.end - run.first]
+            new_places += new_encoding.place_of[run.new_first : run.new_first + run.end - run.first]
         ends.append(len(old_places))
     negative = np.repeat(np.arange(len(ends)), np.diff(ends, prepend=0))
     before = _scores_at(old, negative, np.array(old_places, np.int64))
     after = _scores_at(new, negative, np.array(new_places, np.int64))
+    # A token may be part of a phrase in one text only, and then the two units have nothing to compare.
+    is_comparable = before.has_score & after.has_score & (before.units == after.units)
+    negative = negative[is_comparable]
+    place = np.array(new_places, np.int64)[is_comparable]
+    lost = (before.scores - after.scores)[is_comparable]
     # The tokens of a phrase have one place, since they are one unit: it is counted once.
-    counts = before.has_score & after.has_score & (before.units == after.units)
-    negative = negative[counts]
-    place = np.array(new_places, np.int64)[counts]
-    lost = (before.scores - after.scores)[counts]
     is_repeated = np.zeros(len(negative), bool)
     is_repeated[1:] = (negative[1:] == negative[:-1]) & (place[1:] == place[:-1])
-    return np.bincount(negative[~is_repeated], np.maximum(lost[~is_repeated], 0.0), len(ends))
+    # A word that becomes likelier does not make up for one that becomes odd.
+    losses = np.maximum(lost[~is_repeated], 0.0)
+    return np.bincount(negative[~is_repeated], losses, len(ends))
 
 
 class ScoresAtPlaces(NamedTuple):

@@ -6,11 +6,11 @@ Two probabilities, from a network that is fitted to what raters said of negative
 
     log-odds = A relu(P v + Q e + T t + K_k + b) + C (R v * S e) + c
 
-v: the vector of the place of the word that is replaced, by the cloze model, and the mean vector of the units that stand
-there, one after the other; e: the vector of the new unit; of several edits the means. *: number by number, a product
-for each row of R and S. t: the FEATURES, how the model compares the negative with its caption; k: the kind of the
-change. The parameters are in the file of the cloze model. Those of the shipped model serve models without any, whose
-vectors are others: v and e are then 0, as they were for some of the negatives of the fit.
+v: the vector of the place of the word that is replaced, by the cloze model, followed by the mean vector of the units
+that stand there; e: the vector of the new unit; both are means if there are several edits. *: number by number, a
+product for each row of R and S. t: the FEATURES, how the model compares the negative with its caption; k: the kind of
+the change. The parameters are in the file of the cloze model. A model without any uses those of the shipped one, with
+v = e = 0 as its vectors are others; so they were for some of the negatives of the fit.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ from .rows import COMPATIBLE, UNNATURAL, Change, Row
 PREFERRED_UNNATURAL = 0.25
 MAX_UNNATURAL = 0.35
 MAX_COMPATIBLE = 0.12
-# Of swapped numbers ("two boys next to a dog"), of which the network has seen none, raters called fewer unnatural than
-# it says: of 88 ratings of those with 0.2 to 0.5, 19 %, and of 60 with 0.5 to 0.7, 47 %.
+# A factor of p_unnatural for swapped numbers ("two boys next to a dog"). The network has seen none, and says too much:
+# where it says 0.2 to 0.5, raters called 19 % of 88 unnatural, and where it says 0.5 to 0.7, 47 % of 60.
 SWAPPED_NUMBERS = 0.65
-# Of left that becomes right, or right left, of which the network has seen none either, raters called 2 % unnatural and
-# 4 % compatible, in 94 ratings of short captions; the network says 26 and 15 %. Top and bottom are rated as it says: of
-# 66 ratings with half of what it says, 39 % were unnatural.
+# A factor of both probabilities for left that becomes right, and right that becomes left. The network has seen none
+# either, and says 26 % unnatural and 15 % compatible; in 94 ratings of short captions it was 2 and 4 %. For top and
+# bottom it says the truth: with this factor on them, 39 % of 66 ratings were "unnatural".
 LEFT_AND_RIGHT = 0.5
-SURE = 0.01  # lower probabilities of being unnatural or compatible count as this one, those above 1 - SURE as that
+LEAST_P = 0.01  # a lower `p_bad` counts as this, and one above 1 - LEAST_P as that: no rating is surer
 CHANGES: tuple[Change, ...] = get_args(Change)
 FEATURES = ("log(1 + loss)", "lowest / 5", "whole / 5", "log of the number of units", "mean score / 2", "old score / 5")
-# Nats; what is lower, or outside, is taken for these.
+# Limits of the features, in nats, at which values beyond them are cut.
 LOWEST = -12.0
 WHOLE = (-15.0, 5.0)
 MEAN = -6.0
@@ -74,6 +74,7 @@ class RaterModel:
 
     def __init__(self, arrays: Mapping[str, np.ndarray], *, own: bool) -> None:
         """Transpose the weights, as float64: whole numbers of small units, of which sums are exact in any order."""
+        # In the module's equation: P and R, Q and S, T, K, and A and C; then b and c.
         weights = {name: arrays[f"{JUDGEMENT}{name}.weight"].T.astype(np.float64) for name in PARTS}
         self._place, self._unit, self._features, self._changes, self._output = weights.values()
         self._bias = arrays[f"{JUDGEMENT}hidden.bias"].astype(np.float64)
@@ -83,16 +84,17 @@ class RaterModel:
         self._is_projected = np.zeros(0, bool)
 
     def project_places(self, places: np.ndarray) -> np.ndarray:
-        """P v and R v, as of the equation of the module, of places (`place_inputs`): (places, hidden + products)."""
+        """P v and R v of the module's equation, for places (see `place_inputs`): (places, hidden + products)."""
         return self._projected(places, self._place)
 
     def project_units(self, units: np.ndarray) -> np.ndarray:
-        """Q e and S e, as of the same equation, of the word vectors of new units: (units, hidden + products)."""
+        """Q e and S e of the module's equation, for the word vectors of new units: (units, hidden + products)."""
         return self._projected(units, self._unit)
 
     def project_vocabulary(self, units: np.ndarray, embedding: np.ndarray) -> np.ndarray:
-        """As `project_units`, of the whole vocabulary, of which only `units`, and those asked for before, are filled
-        in.
+        """As `project_units`, as an array with a row for every unit of the vocabulary, (vocabulary, hidden + products).
+
+        Only the rows of `units`, and of those asked for before, are filled in.
 
         units: their numbers. embedding: the word vectors of the model's vocabulary.
         """
@@ -153,19 +155,22 @@ class RaterModel:
 def p_bad(unnatural: np.ndarray, compatible: np.ndarray) -> np.ndarray:
     """The probability that raters find any fault with negatives: call them unnatural, or compatible with their caption.
 
-    unnatural, compatible: the two probabilities (see `Ratings`), of any shape, which is that of the result.
+    unnatural, compatible: the two probabilities (see `Ratings`), arrays of one shape, which the result has, too.
     """
     return 1 - (1 - unnatural) * (1 - compatible)
 
 
 def preference(unnatural: np.ndarray, compatible: np.ndarray, power: np.ndarray) -> np.ndarray:
-    """The factor of each negative's weight in sampling: ((1 - p) / p) ** power, where p is `p_bad`, cut at SURE.
+    """The factor by which ratings change each negative's weight in sampling: the odds of being good, to a power.
+
+        ((1 - p) / p) ** power, where p is `p_bad` (that raters find a fault), from LEAST_P to 1 - LEAST_P
 
     Args:
         unnatural, compatible: the `Ratings`, NaN where they are not known yet: then the factor is 1.
-        power: `negcap.augment.kinds.Kind.preference` of each. All have one shape, that of the result.
+        power: how much ratings count for the kind of word that each replaces, see
+            `negcap.augment.kinds.Kind.preference`. All three have one shape, that of the result.
     """
-    bad = np.clip(p_bad(unnatural, compatible), SURE, 1 - SURE)
+    bad = np.clip(p_bad(unnatural, compatible), LEAST_P, 1 - LEAST_P)
     odds = np.where(np.isnan(bad), 1.0, (1 - bad) / bad)
     # Not `odds ** power`: NumPy's power differs in the last bit from processor to processor.
     return exp(power * log(odds))
@@ -197,8 +202,11 @@ def place_inputs(encodings: Sequence[CaptionEncoding], places: Sequence[Place]) 
 def rater_features(comparisons: np.ndarray, sizes: np.ndarray, means: np.ndarray, old_log_p: np.ndarray) -> np.ndarray:
     """The FEATURES of negatives: (negatives, features).
 
-    comparisons: a `Comparison` each, (negatives, 4). Of their captions, each (negatives,): the number of units, the
-    mean log p(unit | rest), and the lowest one of what is replaced.
+    Args:
+        comparisons: the four numbers of the `Comparison` of each, (negatives, 4).
+        sizes: the number of units of each caption, (negatives,).
+        means: the mean log p(unit | rest) of each caption, (negatives,).
+        old_log_p: the lowest log p(unit | rest) of the words that each replaces, (negatives,).
     """
     _, loss, lowest, whole = comparisons.T
     columns = (
@@ -246,7 +254,7 @@ def rater_inputs(
     units = np.zeros((len(rows), embedding.shape[1]))
     places = np.zeros((len(rows), 2 * embedding.shape[1]))
     old_log_p = np.zeros(len(rows))
-    counts = np.ones(len(rows))  # of the words that each row replaces, but at least 1
+    counts = np.ones(len(rows))  # how many words each row replaces, but at least 1
     # One entry per replaced word, those of a row one after the other.
     row_of: list[int] = []
     slot_of: list[int] = []
@@ -304,7 +312,8 @@ def rate_rows(captions: Sequence[Caption], encodings: Sequence[CaptionEncoding],
         return
     comparisons = compare(captions, encodings, rows)
     ratings = predict_ratings(comparisons, captions, encodings, rows)
-    # What asserts the denied ("a man without a hat", "a man with a hat") is never true of the same photo.
+    # A negative that asserts what its caption denies ("a man without a hat" -> "a man with a hat"; `replaced` is "no
+    # hat") is never true of the same photo.
     asserts_denied = np.array([row.replaced == f"no {row.replacement}" for row in rows], bool)
     compatible = np.where(asserts_denied, 0.0, ratings.compatible)
     # The network has seen no swapped numbers and no replaced sides: what it says of them is corrected by a factor.

@@ -75,8 +75,8 @@ def recover(caption: Caption, negative: Caption) -> Recovered:
     """Find what turned a caption into a negative, whoever has made it; both are parsed.
 
     The edits are those of `align_words`. `replaced` and `replacement` are lexicon entries where both parses agree on
-    what kind of word stands there, else the words as written. Words that only follow the change ("a" to "an", "is" to
-    "are", "his" to "her") do not count. The row of equal texts is rejected as `unchanged`.
+    what kind of word stands there, else the words as written. Words that only agree with the change ("a" to "an", "is"
+    to "are", "his" to "her") do not count. The row of equal texts is rejected as `unchanged`.
     """
     edits = align_words(caption.text, negative.text)
     if not edits or caption.text.lower() == negative.text.lower():
@@ -85,7 +85,7 @@ def recover(caption: Caption, negative: Caption) -> Recovered:
     main = _main_spans(caption, negative, edits)
     old = [" ".join(caption.lowered[span.start : span.end]) for span in main]
     new = [" ".join(negative.lowered[span.new_start : span.new_end]) for span in main]
-    # The row for all cases but those that follow: the words as written, "man | dog" for two places.
+    # The row unless the words prove to be lexicon entries below: the words as written, "man | dog" for two places.
     plain = Row(change="none", edits=edits, tokens=(), replaced=BOTH.join(old), replacement=BOTH.join(new))
 
     # From what is most specific to what is least: a swap may look like two replacements, and a denial like an addition.
@@ -107,11 +107,11 @@ def recover(caption: Caption, negative: Caption) -> Recovered:
 
 
 def align_words(caption: str, text: str) -> tuple[Edit, ...]:
-    """The edits of whole words that turn `caption` into `text`: apply(caption, align(caption, text)) == text.
+    """The edits of whole words that turn `caption` into `text`; none if the texts are equal.
 
-    Disjoint, in order, and as short as they can be. Neighbouring words are edits of their own where one word takes the
-    place of one ("an orange" -> "a grey"), and else one edit ("in front of" -> "next to"). A word that is put in brings
-    the space behind it; before it, at the end of the text. Equal texts: none.
+    They are disjoint, in order, and as short as they can be. If neighbouring words change, each has an edit of its own
+    where one word takes the place of one ("an orange" -> "a grey"); else they have one edit ("in front of" -> "next
+    to"). An inserted word brings the space behind it, or at the end of the text the one before it.
     """
     old = _PIECE.findall(caption)
     new = _PIECE.findall(text)
@@ -174,7 +174,7 @@ def _main_spans(caption: Caption, negative: Caption, edits: tuple[Edit, ...]) ->
 
 
 def _tokens_of(caption: Caption, start: int, end: int) -> range:
-    """The tokens that have a character from `start` to `end`; empty, but with its place, if there are none."""
+    """The tokens that have a character from `start` to `end`; if there are none, the empty range where one would be."""
     inside = [token.index for token in caption.tokens if token.start < end and start < token.end]
     if inside:
         return range(inside[0], inside[-1] + 1)
@@ -196,7 +196,7 @@ def _only_agrees(caption: Caption, negative: Caption, span: ChangedSpan) -> bool
 
 
 def _all_slots(caption: Caption) -> list[Slot]:
-    """The slots of a caption, the most specific kinds first; of verbs all, also those that no operator replaces."""
+    """The slots of a caption, the most specific kinds first; also those of verbs that no operator replaces."""
     verbs = [token for token in caption.tokens if token.tag.startswith("VB") and token.pos != "AUX"]
     return [
         *numeral_slots(caption),
@@ -276,7 +276,8 @@ def _other_word(caption: Caption, negative: Caption, span: ChangedSpan, slot: Sl
         is_inside = span.end <= slot.end
     if not is_inside:
         return None
-    # As many tokens of the slot stay before the change and behind it.
+    # The slot in the negative has as many unchanged tokens as this one, before the change and behind it. A slot of a
+    # noun begins behind its article.
     first = span.new_start - (span.start - start) + takes_article
     end = span.new_end + slot.end - span.end
     return next((other for other in others if (other.start, other.end) == (first, end)), None)
@@ -353,10 +354,10 @@ def judge_negatives(
         For each caption, the verdicts in the order of its negatives.
     """
     verdicts: list[list[Verdict]] = []
-    for evidence, of_caption in zip(evidence_of_each, negatives, strict=True):
+    for evidence, negatives_of_caption in zip(evidence_of_each, negatives, strict=True):
         seen = set[str]()
         verdicts.append([])
-        for negative in of_caption:
+        for negative in negatives_of_caption:
             recovered = recover(evidence.caption, negative)
             row = recovered.row
             truth = _truth_value(recovered, negative, evidence)
@@ -369,8 +370,8 @@ def judge_negatives(
             verdicts[-1].append(Verdict(operator=recovered.operator, verdict=truth.value, row=row))
     compared = [
         (evidence, verdict.row)
-        for evidence, of_caption in zip(evidence_of_each, verdicts, strict=True)
-        for verdict in of_caption
+        for evidence, verdicts_of_caption in zip(evidence_of_each, verdicts, strict=True)
+        for verdict in verdicts_of_caption
         if verdict.row.reason not in NOT_COMPARED
     ]
     rate_rows(
@@ -419,8 +420,8 @@ class TruthValue(NamedTuple):
 def _truth_value(recovered: Recovered, negative: Caption, evidence: Evidence) -> TruthValue:
     """Whether a negative is true by the captions of its image.
 
-    A text that does more than replace, exchange or deny is false only if at most half of the caption's words change and
-    one of them gives way to a word that cannot be said beside it; nor is it if another caption has what is new.
+    A text that does more than replace, exchange or deny counts as false under three conditions: at most half of the
+    caption's words change, one of them gives way to a word that excludes it, and no other caption has what is new.
     """
     caption = evidence.caption
     operator, row = recovered
@@ -452,9 +453,9 @@ def _truth_value(recovered: Recovered, negative: Caption, evidence: Evidence) ->
 
 
 def _denies_what_is_said(caption: Caption, negative: Caption, main: Sequence[ChangedSpan]) -> bool:
-    """Whether all that a denial puts in, besides words of denial, is said by the caption, so that the two contradict.
+    """Whether a denial contradicts its caption: whether the caption says all that the denial denies.
 
-    "No animal" of a dog does; "no red dog" does not, if the caption does not call it red. main: the changed spans.
+    "No animal" contradicts "a dog"; "no red dog" does only if the caption calls the dog red. main: the changed spans.
     """
     said = content_words(caption.tokens)
 
@@ -467,7 +468,7 @@ def _denies_what_is_said(caption: Caption, negative: Caption, main: Sequence[Cha
 
 
 def _entails(caption: Caption, negative: Caption, recovered: Recovered) -> bool:
-    """Whether a caption entails a text, given what turns the one into the other. Nothing is said of negations."""
+    """Whether a caption entails a text, given what turns the one into the other; False if either has a negation."""
     operator, row = recovered
     if row.reason == "unchanged":
         return True
@@ -481,8 +482,11 @@ def _entails(caption: Caption, negative: Caption, recovered: Recovered) -> bool:
 
 
 def _is_new_said_by_siblings(negative: Caption, evidence: Evidence) -> list[bool]:
-    """For each thing that a negative mentions, unlike its caption, whether another caption of the image mentions it."""
-    new = mentions_of(negative)
+    """For each thing that a negative mentions, unlike its caption, whether another caption of the image mentions it.
+
+    A bool for each such thing, in no particular order.
+    """
+    by_negative = mentions_of(negative)
     by_caption = evidence.caption_mentions
     by_siblings = evidence.sibling_mentions
 
@@ -490,10 +494,11 @@ def _is_new_said_by_siblings(negative: Caption, evidence: Evidence) -> list[bool
         """Whether any of these nouns names what `noun` names: "puppy" for "dog"."""
         return any(is_kind_of("noun", other, noun) for other in nouns)
 
-    new_nouns = [noun for noun in new["noun"] if not has_kind_of(by_caption["noun"], noun)]
+    new_nouns = [noun for noun in by_negative["noun"] if not has_kind_of(by_caption["noun"], noun)]
     is_said = [has_kind_of(by_siblings["noun"], noun) for noun in new_nouns]
-    for kind in new.keys() - {"noun"}:
-        is_said += [mention in by_siblings[kind] for mention in new[kind] - by_caption[kind]]
+    for kind in by_negative.keys() - {"noun"}:
+        new_mentions = by_negative[kind] - by_caption[kind]
+        is_said += [mention in by_siblings[kind] for mention in new_mentions]
     return is_said
 
 

@@ -1,8 +1,8 @@
 """What is the same on every machine: random numbers of records, and exp and log to the last bit.
 
-NumPy's and the C library's exp and log differ in the last bit between instruction sets. These consist of operations
-that IEEE 754 defines: additions, products, divisions, and changes of the exponent. They are within about 1e-16 of the
-others.
+NumPy's and the C library's exp and log differ in the last bit between instruction sets. Those here consist of
+operations that IEEE 754 defines (additions, products, divisions, changes of the exponent), and differ from the others
+by about 1e-16.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import numpy as np
 # Their sum is ln 2; n * LN2_HIGH is exact for |n| < 2^20.
 LN2_HIGH = 0.6931471803691238
 LN2_LOW = 1.9082149292705877e-10
+# The coefficients of power series, the lowest power first: e^x, and 2 artanh(x) / x in x^2.
 EXP = [1 / factorial(n) for n in range(14)]
 LOG = [2 / (2 * n + 1) for n in range(11)]
 STEP = np.uint64(0x9E3779B97F4A7C15)  # of splitmix64 (Steele et al. 2014), as are the shifts and factors of `mix_bits`
@@ -90,6 +91,7 @@ def sigmoid(log_odds: np.ndarray) -> np.ndarray:
 
 
 def _polynomial(coefficients: list[float], x: np.ndarray) -> np.ndarray:
+    """The polynomial with these coefficients, the lowest power first, at each x (Horner's scheme)."""
     total = np.full(np.shape(x), coefficients[-1])
     for coefficient in coefficients[-2::-1]:
         total *= x

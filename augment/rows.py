@@ -136,7 +136,7 @@ class RowCollector:
     def __init__(self, family_of: Callable[[str], str]) -> None:
         """`family_of`: the family of an operator."""
         self._family_of = family_of
-        # Of each row: its caption's row in the parses, its operator, and its number among those of both.
+        # For each row: its caption's row in the parses, its operator, and its number among those of both.
         self._captions: list[int] = []
         self._operators: list[str] = []
         self._numbers: list[int] = []

@@ -44,6 +44,7 @@ def uniforms(
         positions: for each candidate, the token where it stands, (candidates,).
         names: for each candidate, the `name_keys` of what it inserts, (candidates,).
     """
+    # Text is hashed once for each caption; the rest is arithmetic on the 64 bits of all candidates at once.
     distinct = {caption_id: number for number, caption_id in enumerate(dict.fromkeys(caption_ids))}
     keys = hash_keys(f"{seed}\x1f{operator}\x1f{caption_id}" for caption_id in distinct)
     of_caption = keys[[distinct[caption_id] for caption_id in caption_ids]] if len(keys) else np.zeros(0, np.uint64)
@@ -87,25 +88,27 @@ class Sampler:
         starts = np.array([slot_of_word.start for slot_of_word in table.slots], int)
         caption_ids = [evidence[number].caption.caption_id for number in caption.tolist()]
         randoms = exponentials(seed, operator, caption_ids, starts[slot], names)
+        # The lowest key that each may have, once it is rated; by it the candidates of a caption are ordered.
         lowest = randoms / (weights * batch.estimates.best_preferences(candidates))
         order = np.lexsort((lowest, caption))
         self._candidates = candidates[order]
         self._randoms_by_weight = (randoms / weights)[order]
         self._lowest = lowest[order].tolist()
+        # For each caption, the positions, among the ordered candidates, of its first unrated one and of its end.
         bounds = np.searchsorted(caption[order], np.arange(len(evidence) + 1)).tolist()
         self._next = bounds[:-1]
-        self._end = bounds[1:]  # of each caption, among its ordered candidates
-        # Of each caption, how many to rate at once. It grows, so that a caption of which most are refused needs few
-        # rounds; all captions of a round are rated together.
+        self._end = bounds[1:]
+        # How many candidates of each caption to rate at once. It grows, so that a caption whose candidates are mostly
+        # refused needs few rounds; all captions of a round are rated together.
         self._together = [FIRST_TOGETHER] * len(evidence)
-        # Of each caption, those that are rated and not refused, and not yet given away: (key, number of candidate).
+        # For each caption, a heap of the candidates that are rated, not refused and not yet taken: (key, its number).
         self._rated: list[list[tuple[float, int]]] = [[] for _ in evidence]
 
     def take(self, wanted: Mapping[int, int]) -> dict[int, list[int]]:
         """Sample the next candidates of some captions by weight, none that the raters' model refuses.
 
-        The key of a candidate is a random number; those with the lowest keys are sampled. It is known once the
-        candidate is rated. Before, only the lowest that it can be is known, by which the candidates are ordered.
+        Those with the lowest keys are sampled. A candidate's key is known once it is rated; before, only the lowest
+        that it can be is known.
 
         wanted: how many, by the number of the caption. A caption that has no more has fewer in the result, or none.
         """

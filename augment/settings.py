@@ -67,8 +67,10 @@ SpacyModel = Annotated[
     Field(description="installed spaCy pipeline or its folder, e.g. en_core_web_sm; none: the shipped parser"),
 ]
 
+# By pydantic's type of an error: the sign in the message, and what the error's context calls the bound.
 RULES = {"greater_than_equal": (">=", "ge"), "greater_than": (">", "gt"), "less_than_equal": ("<=", "le")}
 RULES |= {"less_than": ("<", "lt")}
+# By the same: what the value must be.
 KINDS = {"int_parsing": "a whole number", "int_from_float": "a whole number", "int_type": "a whole number"}
 KINDS |= {"float_parsing": "a number", "float_type": "a number", "finite_number": "a finite number"}
 KINDS |= {"bool_parsing": "true or false", "bool_type": "true or false"}
@@ -110,7 +112,7 @@ def given_only(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def matching(pattern: str, rule: str) -> AfterValidator:
-    """What a text must look like; `rule` says it: `table must be <rule>, was: …`."""
+    """A check that a text matches a pattern; `rule` says in the message what it must be: `table must be <rule>`."""
 
     def check(text: str) -> str:
         if not re.fullmatch(pattern, text):
@@ -156,7 +158,7 @@ def words_of(annotation: Any) -> Iterator[str]:
 
 
 def plain_type(annotation: Any) -> Any:
-    """A field's type without None and range: `int` of `Annotated[int, Field(ge=1)] | None`; of several, the first."""
+    """A field's type without None and range, the first if there are several: `Annotated[int, …] | None` -> `int`."""
     if get_origin(annotation) is Annotated:
         return plain_type(get_args(annotation)[0])
     if get_origin(annotation) in (Union, UnionType):

@@ -76,7 +76,7 @@ def _null_paths(array: pa.Array, column: pa.Field, path: str) -> Iterator[str]:
     """Paths of the non-nullable columns and subcolumns that contain nulls: `edits[].start`."""
     if not column.nullable and array.null_count:
         yield path
-    # Of a list, flatten() leaves out what null lists hold, as nothing is said of that.
+    # flatten() leaves out what null lists hold, of which nothing is required.
     if pa.types.is_list(column.type):
         yield from _null_paths(array.flatten(), column.type.value_field, f"{path}[]")
     elif pa.types.is_struct(column.type):

@@ -1,7 +1,7 @@
 """Tell the cloze model which words the captions of a corpus have, where these are far from everyday photos.
 
-Of aerial photos the shipped model expects people and streets, and hardly a storage tank: whatever replaces a word is
-then of everyday photos, and what raters would say of it is misjudged. Each unit has a bias in the model, so a factor of
+In captions of aerial photos the shipped model expects people and streets, and hardly a storage tank: words of everyday
+photos would replace theirs, and what raters would say is misjudged. Each unit has a bias in the model, so a factor of
 its probability is all that is fitted, to the units of some captions:
 
     factor_u <- factor_u * (n_u + PRIOR) / (e_u + PRIOR)
@@ -33,9 +33,9 @@ EVERY_UNIT = ""  # stands for the factor that all units have in common
 
 
 def fit_unit_factors(captions: Iterable[Caption], model: ClozeModel) -> dict[str, float]:
-    """The factors of the units' probabilities by name, of those for which it is not 1; EVERY_UNIT: of all.
+    """The factors of the units' probabilities by name, where they are not 1; EVERY_UNIT has one for all of them alike.
 
-    captions: those that are fitted to, as far as TOKENS allows.
+    captions: those that are fitted to; about the first TOKENS tokens are read.
     """
     texts: list[Sequence[str]] = []
     tokens = 0

@@ -31,13 +31,13 @@ LARGEST = 2**10
 ROW = 2**14
 # Bits after the point of the activations. The ranges that LARGEST leaves (1, 8, 4, 8, 16) hold nearly all that captions
 # give: of the shipped model's keys and values, hidden units and vectors, fewer than one in 10,000 is cut.
-STATE = 10
-MEMORY = 7
-FOUND = 8
-HIDDEN = 7
-VECTOR = 6
+STATE = 10  # of the states of the GRUs
+MEMORY = 7  # of the keys and values of the attention
+FOUND = 8  # of what attention finds
+HIDDEN = 7  # of the hidden layer
+VECTOR = 6  # of the vectors of places
 SHARE = 13  # of the shares of attention, which are a row: they sum to 2^13, and a little more by rounding
-HALF_WAY = 1e-6
+HALF_WAY = 1e-6  # what is so near to half-way between two units is rounded down
 TAKEN = 2**15  # values of a table that are looked up at once: their numbers fit into a core's cache
 FEWEST_BITS = 2
 MOST_BITS = 15  # of weights; rows of larger ones are not the result of a training that went well
@@ -47,11 +47,11 @@ _buffers = threading.local()
 def scratch_array(name: str, shape: tuple[int, ...], dtype: DTypeLike = np.float32) -> np.ndarray:
     """An array whose content the next call with this name, in the same thread, overwrites."""
     size = math.prod(shape)
-    known: np.ndarray | None = getattr(_buffers, name, None)
-    if known is None or known.size < size:
-        known = np.empty(size, dtype)
-        setattr(_buffers, name, known)
-    return known[:size].reshape(shape)
+    buffer: np.ndarray | None = getattr(_buffers, name, None)
+    if buffer is None or buffer.size < size:
+        buffer = np.empty(size, dtype)
+        setattr(_buffers, name, buffer)
+    return buffer[:size].reshape(shape)
 
 
 def round_units(numbers: np.ndarray, bits: int = 0, largest: int = LARGEST) -> np.ndarray:

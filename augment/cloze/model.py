@@ -72,7 +72,7 @@ class ClozeModel:
         all_places = []
         rows = []
         for text, spans_of_text in zip(encoded, spans or [()] * len(texts), strict=True):
-            # First the places of single units, then those of the spans that are none: the row of each of the latter.
+            # A text has a row for the place of each unit between START and END, then one for each other place.
             row_of_place: dict[Place, int] = {}
             for start, end in spans_of_text:
                 place = _place_of_tokens(text.units, text.place_of, start, end)
@@ -90,13 +90,13 @@ class ClozeModel:
     ) -> list[CaptionEncoding]:
         """Read texts that differ in a few words from others that have been read; the result is that of `read`.
 
-        encodings: for each text, the encoding of the other, made by `read`, else ValueError. What they have in common
-        is not computed again, so it takes half the time. No spans of tokens can be asked for.
+        What a text has in common with its original is not computed again, so it takes half the time. No spans of tokens
+        can be asked for. encodings: for each text, that of its original, made by `read`, else ValueError.
         """
         if any(encoding.states is None for encoding in encodings):
             raise ValueError("encodings must be made by `read`, was one of an edited text")
         encoded = [self.units.to_units(words) for words in texts]
-        # Those whose originals were read in one call share their states; some EDITED units of them at a time.
+        # Texts whose originals were read in one call are read together, about EDITED units at a time.
         together: dict[tuple[int, int], list[int]] = {}
         total = 0
         for number, (encoding, text) in enumerate(zip(encodings, encoded, strict=True)):
@@ -169,8 +169,8 @@ class CaptionEncoding:
     scores: log p(unit | rest) of each unit but START and END.
     vectors: of the places that can be asked for, first those of the units, (places, width).
     rows: the row in `vectors` of each other place.
-    states: for texts that share units with this one; None if it was read so itself.
-    number: of the text among those that were read together.
+    states: those of all texts that were read together, for `ClozeModel.read_edited`; None if this is an edited text.
+    number: the number of the text among them.
     """
 
     model: ClozeModel
@@ -193,7 +193,7 @@ class CaptionEncoding:
         return self.vectors[before if after - before == 2 else self.rows[place]]
 
     def place(self, start: int, end: int) -> Place | None:
-        """The place of the tokens from `start` to `end` (exclusive), such as (0, 2) of the first word.
+        """The place of the tokens from `start` to `end` (exclusive), such as (0, 2) for the first word.
 
         None: the tokens are not whole units, or `vector_at` does not know the place.
         """

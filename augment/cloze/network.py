@@ -28,13 +28,14 @@ from .states import Recurrent, States, Trie, find_new_prefixes, run_gru, transpo
 if TYPE_CHECKING:
     from threadpoolctl import ThreadpoolController
 
-ATTENDED = 10_000  # numbers of attention weights of a head that are computed together: they fit into a core's cache
-ROOM = 2  # times the states of captions are allocated; what is never written takes no memory
+ATTENDED = 10_000  # attention weights of a head that are computed together: they fit into a core's cache
+ROOM = 2  # rows of states are allocated for so many times the captions' own; those never written take no memory
 LENGTHS = 64  # number of lengths of captions for which the biases of the attention are cached
 UNSEEN = -1e4  # added to the attention to a state that has seen the place
 
 _lock = threading.Lock()
-_limits: list[Any] = []  # one limit for each call that is running; the first holds the number of threads before
+# An entry for each call that is running: the first holds the number of threads before, to be restored; others are None.
+_limits: list[Any] = []
 
 
 @contextmanager
@@ -144,7 +145,7 @@ class Network:
             states = known.states
         else:
             hidden = len(self.arrays["hidden.bias"])
-            # Of a state itself, of its keys and values, and of what it adds to the query and the hidden layer.
+            # The width of a state, of its keys and values, and of what it adds to the query and the hidden layer.
             widths = self._size, 2 * self._size, self._size + hidden
             states = States(*(np.empty((ROOM * total, width), np.float32) for width in widths))
             if known is not None:
@@ -204,6 +205,7 @@ class Network:
         # Query and hidden layer of each place: what the forward state before it and the backward state after it add.
         around = scratch_array("both", (total, states.around.shape[1]))
         np.take(states.around, rows[number, beside[..., 0]].ravel(), axis=0, out=around, mode="clip")
+        # The backward states are those of the last `reach` units: that of unit u is in column 2 reach - units + u.
         after = rows[number, 2 * reach - units + beside[..., 1]].ravel()
         around += np.take(states.around, after, axis=0, out=scratch_array("after", around.shape), mode="clip")
         # Keys and values of the states that places look at, each (captions, states, heads, width).
@@ -258,7 +260,7 @@ class Network:
     def _distance_biases(self, units: int) -> DistanceBiases:
         """The biases of captions with this number of units; UNSEEN for states that have seen the place."""
         table = self.arrays["distance"]  # (heads, 2, distances): of states before a place, and of those behind it
-        # Of the unit beside the place to the unit that a state has read last, (units - 1, units - 1).
+        # From the unit that a state has read last to the unit beside the place, (units - 1, units - 1).
         distance = np.arange(units - 1)[:, None] - np.arange(units - 1)
         last = table.shape[2] - 1  # all that is farther away has the bias of this distance
         before = table[:, 0][:, np.clip(distance, 0, last)]
@@ -269,9 +271,9 @@ class Network:
 
 
 class DistanceBiases(NamedTuple):
-    """What the distance of a place to a state adds to the attention, of the states before and behind the place.
+    """What the distance of a place to a state adds to the attention, for the states before and behind the place.
 
-    By the unit before (after) the place, and the state: (heads, units - 1, units - 1), read-only.
+    Indexed by head, by the unit before (after) the place, and by the state: (heads, units - 1, units - 1), read-only.
     """
 
     before: np.ndarray

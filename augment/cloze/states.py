@@ -69,12 +69,12 @@ class Units:
     def to_units(self, words: Sequence[str]) -> UnitsOfText:
         """Group the words of a tokenised text, in lower case, into units; those not in the vocabulary become UNKNOWN.
 
-        "two dogs in front of it", with the phrase "in front of", has 6 units and the places 1, 2, 3, 3, 3, 4. A final
-        full stop has the place of END.
+        "two dogs in front of it", with the phrase "in front of", has 4 units between START and END, and its words have
+        the places 1, 2, 3, 3, 3, 4. A final full stop has the place of END.
         """
-        unknown = self.number[UNKNOWN]
         number = self.number
-        units = [0]  # START
+        unknown = number[UNKNOWN]
+        units = [number[START]]
         places = []
         words = ["a" if word == "an" else word for word in words]  # as `normalise_word` does, of what is in lower case
         start = 0
@@ -84,7 +84,8 @@ class Units:
                 name = words[start] if size == 1 else " ".join(words[start : start + size])
                 units.append(number.get(name, unknown))
                 start += size
-        return UnitsOfText([*units, 1], places)
+        units.append(number[END])
+        return UnitsOfText(units, places)
 
 
 class UnitsOfText(NamedTuple):
@@ -95,7 +96,7 @@ class UnitsOfText(NamedTuple):
 
 
 def group_by_first_word(phrases: Iterable[str]) -> dict[str, tuple[tuple[str, ...], ...]]:
-    """Phrases by their first word, each as a tuple of its words; longer ones first."""
+    """Phrases by their first word, each as a tuple of its words; of one first word, longer ones first."""
     by_word: dict[str, tuple[tuple[str, ...], ...]] = {}
     for words in sorted((tuple(phrase.split(" ")) for phrase in phrases), key=lambda words: (-len(words), words)):
         by_word[words[0]] = (*by_word.get(words[0], ()), words)
@@ -120,10 +121,10 @@ def words_per_unit(words: Sequence[str], phrases: Mapping[str, tuple[tuple[str, 
         size = 1
         for phrase in phrases.get(words[start], ()) if start + 1 < end else ():
             # The second word first: most phrases fail there, and a slice for each would take long.
-            longer = len(phrase)
-            if phrase[1] == words[start + 1] and start + longer <= end:
-                if longer == 2 or tuple(words[start : start + longer]) == phrase:
-                    size = longer
+            phrase_size = len(phrase)
+            if phrase[1] == words[start + 1] and start + phrase_size <= end:
+                if phrase_size == 2 or tuple(words[start : start + phrase_size]) == phrase:
+                    size = phrase_size
                     break
         sizes.append(size)
         start += size
@@ -157,7 +158,8 @@ class Gates:
         if (self._row[units] < 0).any():
             with self._lock:
                 self._compute_new_units(np.unique(units[self._row[units] < 0]))
-        rows = self._row[units]  # before `_met`, which another thread may replace
+        # Read before `_met`: another thread may replace that by a larger one, in which these rows are the same.
+        rows = self._row[units]
         return np.take(self._met, rows, axis=0, out=out, mode="clip")
 
     def _compute_new_units(self, new: np.ndarray) -> None:
@@ -277,10 +279,10 @@ class States(NamedTuple):
 
 
 class Trie(NamedTuple):
-    """All prefixes of sequences of units, each once: equal prefixes have the same state.
+    """All prefixes of sequences of units, and where the state of each is: equal prefixes have the same.
 
-    units: the sequences, -1 behind the end of each, (sequences, length). rows: for each prefix, by its last unit, the
-    row of its state in `States`, of the same shape.
+    units: the sequences, -1 behind the end of each, (sequences, length). rows: of the same shape; rows[i, j] is the row
+    in `States` of the prefix that ends with units[i, j].
     """
 
     units: np.ndarray
@@ -315,12 +317,12 @@ def find_new_prefixes(units: np.ndarray, row: int, known: Trie | None = None) ->
         known: prefixes that have rows.
     """
     # Sorted, sequences with a common prefix stand together, and a prefix is new where a sequence differs from the one
-    # before it. Its number is the count of the prefixes that come before it, shorter ones first:
+    # before it. Prefixes are numbered by length, shorter ones first, and within a length in sorted order:
     #     a b c     ->   0 2 4
     #     a b d          0 2 5
     #     a e            0 3
     #     f              1
-    every = units
+    every = units  # all sequences, the known ones first
     if known is not None:
         length = max(known.units.shape[1], units.shape[1])
         every = np.full((len(known.units) + len(units), length), -1, units.dtype)
@@ -331,11 +333,12 @@ def find_new_prefixes(units: np.ndarray, row: int, known: Trie | None = None) ->
     is_first = np.ones(ordered.shape, bool)  # whether a prefix is not that of the sequence before
     np.logical_or.accumulate(ordered[1:] != ordered[:-1], axis=1, out=is_first[1:])
     is_first &= ordered >= 0
+    # The number of the first prefix of each length, and at the end the count of all.
     first_of_length = np.concatenate([[0], np.cumsum(is_first.sum(0))])
     prefix = np.empty(every.shape, np.int64)  # the number of each; not used behind the end of a sequence
     prefix[order] = np.cumsum(is_first, axis=0) - 1 + first_of_length[:-1]
     prefixes = first_of_length[-1]
-    row_of = np.full(prefixes, -1)
+    row_of = np.full(prefixes, -1)  # the row in `States` of each; -1 so far for one that is not known
     if known is not None:
         is_known = known.units >= 0
         row_of[prefix[: len(is_known), : is_known.shape[1]][is_known]] = known.rows[is_known]
@@ -347,6 +350,7 @@ def find_new_prefixes(units: np.ndarray, row: int, known: Trie | None = None) ->
     last_unit[prefix[inside]] = units[inside]
     parent = np.full(prefixes, -1)  # the prefix without its last unit
     parent[prefix[:, 1:][inside[:, 1:]]] = prefix[:, :-1][inside[:, 1:]]
+    # The new prefixes are in ascending order of their numbers, so that those of one length are neighbours.
     levels = []
     for start, end in pairwise(np.searchsorted(new, first_of_length).tolist()):
         if end > start:
@@ -373,7 +377,7 @@ def run_gru(side: Recurrent, levels: Sequence[Level], states: States, row: int) 
         for first in range(0, len(unit), TOGETHER):
             block = slice(first, first + TOGETHER)
             old = scratch_array("old", (len(unit[block]), states.state.shape[1]))
-            if parent[0] < 0:  # all or none, by length
+            if parent[0] < 0:  # prefixes of one unit, which extend none; all of a level have one length
                 old[:] = 0.0
             else:
                 np.take(states.state, parent[block], axis=0, out=old, mode="clip")

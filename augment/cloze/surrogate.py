@@ -28,8 +28,8 @@ from .model import CaptionEncoding, ClozeModel
 from .network import Network, single_threaded
 from .states import TOGETHER, transposed
 
-# Bits after the point of a and of F (h' - h), and the largest number of units of the second: of 64 products, none of
-# more than 2^18 units, the sum is exact.
+# Bits after the point of a and of F (h' - h), and the largest number of units of the second. So none of the 64 products
+# that are summed has more than 2^18 units, and the sum is exact.
 SHARE = 7
 CHANGE = 7
 LARGEST_CHANGE = 2**8
@@ -198,8 +198,8 @@ class Surrogate:
             block[:, :left] = seen_before[begin:end] @ slots.shares[start : start + left].T
             block[:, left:] = seen_behind[begin:end] @ slots.shares[start + left : start + count].T
             filled += block.size
-        # Back from what is lost to the scores of the new texts. Of each number in `sums`: its replacement, and its pair
-        # of slot and place.
+        # Back from what is lost to the scores of the new texts. Each number in `sums` belongs to a replacement, and to
+        # a pair of slot and place.
         replacement = np.repeat(np.arange(len(units)), size)
         first_sum = np.cumsum(size) - size
         pair = np.arange(len(sums)) + np.repeat(slots.starts[slot_of] - first_sum, size)
@@ -222,7 +222,7 @@ class Surrogate:
 def state_changes(
     network: Network, encodings: Sequence[CaptionEncoding], places: np.ndarray, slot_of: np.ndarray, units: np.ndarray
 ) -> np.ndarray:
-    """How replacements change the states of the two GRUs, h' - h: (2, replacements, states), of the backward GRU first.
+    """How replacements change the states of the two GRUs, h' - h: (2, replacements, states), the backward GRU first.
 
     In multiples of 2^-(STATE - 1), see `fixed_point`; 0 where the text has no further unit in that direction.
 
@@ -241,7 +241,7 @@ def state_changes(
     lengths = np.array([len(encoding.units) for encoding in encodings])
     before, after = places.T
     changes = np.zeros((2, len(units), read.states.state.shape[1]), np.float32)
-    # Of each direction: the states, the step before the slot, the step that has read its last old unit, and whether
+    # For each direction: the states, the step before the slot, the step that has read its last old unit, and whether
     # another unit of the text sees the state after that. The backward GRU counts its steps from the end of the text.
     sides = (
         (read.behind, lengths - 1 - after, lengths - 2 - before, before > 0),

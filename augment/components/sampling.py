@@ -75,7 +75,7 @@ class Ragged:
         return Ragged(self.entries(rows).values, _list_offsets(self.sizes(rows)))
 
     def keys(self, first: int, end: int) -> np.ndarray:
-        """Row times STRIDE plus value, of all values of the rows from `first` to `end`, ascending: (values,)."""
+        """Row times STRIDE plus value, for all values of the rows from `first` to `end` (exclusive), ascending."""
         row = np.repeat(np.arange(first, end), np.diff(self.offsets[first : end + 1]))
         return row * STRIDE + self.values[self.offsets[first] : self.offsets[end]]
 
@@ -83,7 +83,7 @@ class Ragged:
         """Sample `k` values of each row, uniformly with replacement: shape (len(rows), k); NOTHING for an empty row."""
         size = self.sizes(rows)[:, None]
         samples = np.full((len(rows), k), NOTHING)
-        # Of an empty row this is the first position of the next one, which is not read.
+        # For an empty row this is the first position of the next one, which is not read.
         position = self.offsets[rows][:, None] + (rng.random(samples.shape) * size).astype(np.int64)
         is_full = np.broadcast_to(size > 0, samples.shape)
         samples[is_full] = self.values[position[is_full]]
@@ -95,7 +95,7 @@ class Ragged:
         order: (ids,) a number for each id, ascending in that order.
         """
         values, owner = self.entries(rows)
-        # Sorted by row, and within a row by the order: its share is less than one.
+        # Sorted by row, and within a row by the order, since the second summand is less than 1.
         values = values[np.argsort(owner + order[values] / (order.max(initial=0) + 1))]
         size = self.sizes(rows)
         first_of_row = np.cumsum(size) - size
@@ -140,7 +140,10 @@ class Ragged:
 
     @cached_property
     def _free_keys(self) -> np.ndarray:
-        """Sort keys: for each value, its row times STRIDE, plus its value, minus its rank in the row."""
+        """For each value, its row times STRIDE, plus the number of free ids below it (see `sample_outside`); ascending.
+
+        That number is the value minus its rank in the row.
+        """
         rank = np.arange(len(self.values)) - np.repeat(self.offsets[:-1], np.diff(self.offsets))
         return self._keys - rank
 
@@ -215,8 +218,9 @@ class ComponentSampler:
     def attributes(self, pairs: np.ndarray, k: int, rng: np.random.Generator, pool: int = 0) -> np.ndarray:
         """Ids of attributes that are false of the objects of these pairs: shape (len(pairs), k).
 
-        pool: not 0: of each pair's, those that come first in one random order of all attributes, each once, so that
-        pairs share them; with the rule `any`, from so many attributes, as `nouns`. 0: each pair's independently.
+        pool: if it is not 0, pairs share attributes: each gets those of its own that come first in one random order of
+        all attributes, each once; with the rule `any`, all draw from a pool of this size, as in `nouns`. 0: each pair
+        draws independently.
         """
         return self._sample_replacements("attribute", pairs, k, rng, pool)
 
@@ -290,8 +294,8 @@ def _index_of_names(names: pa.Array, known: pa.Array | Sequence[str]) -> np.ndar
 
 
 def _are_among(keys: np.ndarray, wanted: np.ndarray) -> np.ndarray:
-    """Whether each number is among some sorted ones: as `wanted`. Keys are at least 0, what is wanted at least -1."""
-    # The -2 is never wanted: it stands behind the last key, where numbers above all keys are looked up.
+    """Whether each wanted number (any shape, at least -1) is among some sorted keys (at least 0): a mask."""
+    # A number above all keys is looked up behind the last one: the -2 there equals no wanted number.
     return np.append(keys, -2)[np.searchsorted(keys, wanted)] == wanted
 
 
@@ -327,13 +331,13 @@ def _rivals_that_are_false(word: np.ndarray, rows: np.ndarray, rivals: Ragged, e
         rivals: for each word, those that are incompatible with it.
         excluded: the ids that may be true.
     """
-    # The distinct pairs of a row and a word, by row: all that follows is of these. As part of a key the word -1 is 0.
+    # One list for each distinct pair of a row and a word, by row. In a key the word is counted from 0, not from -1.
     keys, row_of_list = np.unique(rows * STRIDE + word + 1, return_inverse=True)
     row = keys // STRIDE
     word = keys % STRIDE - 1
     values = [np.empty(0, np.int32)]
     sizes = [np.empty(0, np.int64)]
-    for start in range(0, len(keys), AT_ONCE):
+    for start in range(0, len(keys), AT_ONCE):  # in blocks, as the keys of all rows would take much memory
         block_rows = row[start : start + AT_ONCE]
         forbidden = excluded.keys(int(block_rows[0]), int(block_rows[-1]) + 1)
         is_known = np.flatnonzero(word[start : start + AT_ONCE] >= 0)

@@ -86,8 +86,8 @@ def verb_and_preposition(relation: str) -> RelationParts:
 def relations_are_incompatible(one: str, other: str) -> bool:
     """Whether two relations cannot hold at once between the same two things: on~under, eat~drive, sit on~stand on.
 
-    True only if the tables say so: for two prepositions that exclude each other, alone or after the same verb of the
-    table `body`; for two incompatible verbs, both with an object, or both before a preposition.
+    True only if the tables say so. Two prepositions must exclude each other, alone or after one verb of bodily posture;
+    two verbs must be incompatible, both with an object, or both before a preposition.
     """
     verb, preposition = verb_and_preposition(one)
     other_verb, other_preposition = verb_and_preposition(other)
@@ -118,7 +118,7 @@ def count_components(components: pa.Table) -> pa.Table:
     objects = components["objects"].combine_chunks().flatten()
     attributes = components["attributes"].combine_chunks().flatten()
     relations = components["relations"].combine_chunks().flatten()
-    sources = {  # of each kind: its items, and the fields that are its words
+    sources = {  # for each kind: its items, and the fields that are its words
         "noun": (objects, ("object",)),
         "attribute": (attributes, ("attribute",)),
         "relation": (relations, ("relation",)),
@@ -270,8 +270,7 @@ class Exclusions:
     def __init__(self, vocabulary: ComponentVocabulary) -> None:
         """Index the nouns by meaning, and the relations by their verbs and prepositions.
 
-        Of relations only those that may serve as negatives: others are never drawn, so they need not be excluded. All
-        nouns may.
+        Only relations that may serve as negatives are indexed: others are never drawn, and need not be excluded.
         """
         self._vocabulary = vocabulary
         self._nouns = CoreferenceIndex(vocabulary.words["noun"])
@@ -328,8 +327,7 @@ class Exclusions:
         if preposition:
             are_exclusive = preposition_table().are_exclusive
             possible = [other for other in self._prepositions if other and not are_exclusive(other, preposition)]
-        # If the vocabulary has none that is possible, the preposition itself, which then has no ids.
-        by_preposition = self._with_any(self._prepositions, possible or [preposition])
+        by_preposition = self._with_any(self._prepositions, possible)
         if not verb:
             return by_preposition
         # Relations without a verb ("on") are compatible with any verb.

@@ -58,7 +58,8 @@ def meaning(noun: str) -> Meaning:
     synsets = frozenset(synset for word in words for synset in wordnet.senses_in_use(word, "n"))
     above = frozenset[int]().union(*map(wordnet.closure, synsets))
     same = nothing.union(*(table.groups.get(word, nothing) for word in words))
-    implied = (table.implied.get(word, nothing) for word in (*words, *(["person"] if is_person(noun) else ())))
+    implying = {*words, "person"} if is_person(noun) else words  # what "person" implies, every person does
+    implied = (table.implied.get(word, nothing) for word in implying)
     return Meaning(words=words, synsets=synsets, above=above, same=same, implied=nothing.union(*implied))
 
 
@@ -80,9 +81,9 @@ def related_or_same_person(one: str, other: str) -> bool:
 
 @lru_cache(maxsize=PAIRS)
 def says_less(general: str, noun: str) -> bool:
-    """Whether `general` is a more general name for what `noun` names: "animal" of a dog, "person" or "player" of a man.
+    """Whether `general` is a more general name for what `noun` names: "animal" for a dog, "person" for a man.
 
-    A hypernym in WordNet, or a word for persons of any kind.
+    It is if it is a hypernym in WordNet, or a word for persons of any kind ("player") that may be the same person.
     """
     wide = meaning(general)
     narrow = meaning(noun)
@@ -104,7 +105,7 @@ def may_corefer(one: str, other: str) -> bool:
 
 def more_general(nouns: frozenset[str], noun: str) -> frozenset[str]:
     """The ones among `nouns` that name what `noun` names, but less specifically (see `says_less`)."""
-    # The nouns of one image are mostly those of another, so what is known of pairs is kept for as long as the noun is.
+    # The nouns of one image are mostly those of another, so what is known of pairs is kept, by `noun`.
     compared = _compared(noun)
     new = nouns - compared.asked
     if new:
@@ -147,7 +148,7 @@ class CoreferenceIndex:
     def __init__(self, names: Sequence[str]) -> None:
         """Index the names by their meanings."""
         meanings = [meaning(name) for name in names]
-        # Of each word, synset or head, the set of the entries that have it: bit i is entry i.
+        # For each word, synset or head, the set of the entries that have it: bit i is entry i.
         self._words = _entries_by(meaning.words for meaning in meanings)
         self._synsets = _entries_by(meaning.synsets for meaning in meanings)
         self._above = _entries_by(meaning.above for meaning in meanings)

@@ -68,9 +68,10 @@ def normalise(model: Model, rows: np.ndarray, is_train: bool) -> Forward:
 
 
 def embed_once(model: Model, docs: Sequence[Doc], is_train: bool) -> Forward:
-    """Word vectors before they know their context, those of equal words computed once: this pays for exact products.
+    """Word vectors before they know their context; those of equal words are computed once, which makes up for the time
+    of exact products.
 
-    Instead of the forward function of spaCy's MultiHashEmbed without static vectors; not for training.
+    It takes the place of the forward function of spaCy's MultiHashEmbed without static vectors; not for training.
     """
     extract, flatten, *layers, unflatten = model.layers
     features = flatten.predict(extract.predict(docs))

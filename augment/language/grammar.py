@@ -53,7 +53,9 @@ _A = re.compile(
     r"|ur(?:[aeiu]|ol)|uk|ubi|ugan|ulys|uv[ue]"
 )
 _AN = re.compile(r"hour(?!i)|honest|honou?r|heir|herb(?!iv|ic|er)|hors[ -]d|y[^aeiou]")
-_DEPTH = 3  # of the words between a preposition's object and its verb: "is (visible (right (behind (it))))"
+_DEPTH = (
+    3  # how many words may stand between a preposition's object and its verb: three in "is visible right behind it"
+)
 _NOUN_POS = ("NOUN", "PROPN")
 # What introduces a clause with a verb of its own; "like" does so only by mistake of the parse.
 _CLAUSE_WORDS = frozenset("that if while as when where why how because until before after so whether though".split())
@@ -61,15 +63,16 @@ _NUMBER = re.compile(r"8|1[18](?:\d\d)?(?!\d)|1[18](?:,?\d{3})+(?!\d)")  # eight
 
 
 def singular_form(dependents: Sequence[Token], possessed: bool) -> str:
-    """The form of a singular noun: "a", "some", "the" or "bare" (no determiner).
+    """The form of a singular noun: "a", "some", "the" or "bare", by which determiner it has, or none.
 
-    dependents: those before it. possessed: whether a possessive precedes it.
+    dependents: those before it. possessed: whether a possessive 's precedes it, which depends on the owner, not on it.
     """
     words = [token.lower for token in dependents]
     if not SINGULAR_DETERMINERS.isdisjoint(words):
         return "a"
     if not MASS_DETERMINERS.isdisjoint(words):
         return "some"
+    # "The" stands for all that leaves no room for an article: "this dog", "her dog", "the man's dog", "1 dog".
     return "the" if possessed or any(token.dep in ("det", "nummod", "poss") for token in dependents) else "bare"
 
 
@@ -103,7 +106,7 @@ def plural_of(noun: str) -> str:
     """The plural of a noun or compound: "box" -> "boxes", "man" -> "men", "runner-up" -> "runners-up"."""
     if noun in _PLURALS:
         return _PLURALS[noun]
-    # Of a compound the last word is inflected: "tennis rackets". Others, "runners-up", are in the table.
+    # In a compound the last word is inflected, "tennis rackets"; exceptions such as "runners-up" are in the table.
     start = max(noun.rfind(" "), noun.rfind("-")) + 1
     first = noun[:start]
     last = noun[start:]
@@ -163,7 +166,7 @@ def agreement_edits(caption: Caption, noun: int, *, plural: bool) -> list[Edit] 
         new = None
         is_auxiliary = finite is not verb and lower not in _PLURAL_VERBS and lower not in _SINGULAR_VERBS
         if is_auxiliary and finite.tag != "VBZ":
-            continue  # "can", "gets" aside
+            continue  # "can" has one form; "gets" (VBZ) has not
         if plural:
             following = caption.tokens[finite.index + 1 : finite.index + 2]
             if finite.tag in ("NNS", "NN") and any(word.pos != "PUNCT" for word in following):
@@ -174,6 +177,7 @@ def agreement_edits(caption: Caption, noun: int, *, plural: bool) -> list[Edit] 
             misread = finite.tag in ("VB", "VBP", "NNS", "NN") and is_third_person(lower)
             if lower in _PLURAL_VERBS or finite.tag == "VBZ" or misread:
                 new = _PLURAL_VERBS.get(lower) or base_of_third_person(lower) or finite.lemma
+                # "'s" has no plural that is written so; and a verb that would stay as it is was not understood.
                 if lower in ("'s", new):
                     return None
         elif lower in _SINGULAR_VERBS:
@@ -186,7 +190,7 @@ def agreement_edits(caption: Caption, noun: int, *, plural: bool) -> list[Edit] 
 
 
 def _is_of_another(caption: Caption, verb: Token, noun: int) -> bool:
-    """Whether a verb is that of a noun nearer to it than the one at token `noun`, whatever the parse says.
+    """Whether a verb belongs to a noun nearer to it than the one at token `noun`, although the parse says otherwise.
 
     "A man speaking with croaks of frogs, then a **child speaks**", "a man is speaking as a cat **growls and hisses**",
     in which "growls" passes for a noun.
@@ -194,15 +198,11 @@ def _is_of_another(caption: Caption, verb: Token, noun: int) -> bool:
     subjects = [subject.index for subject in caption.dependents(verb.index, "nsubj", "nsubjpass")]
     if any(noun < subject < verb.index for subject in subjects) and noun in subjects:
         return True
-    joined = (
-        caption.tokens[verb.index - 2] if verb.index > 1 and caption.word(verb.index - 1) in ("and", "or") else None
-    )
-    passes_for_noun = joined is not None and joined.tag == "NNS" and is_third_person(joined.lower)
-    return (
-        verb.dep == "conj"
-        and passes_for_noun
-        and any(word in _CLAUSE_WORDS for word in caption.lowered[noun + 1 : verb.index])
-    )
+    if verb.dep != "conj" or verb.index < 2 or caption.word(verb.index - 1) not in ("and", "or"):
+        return False
+    joined = caption.tokens[verb.index - 2]  # "growls" in "growls and hisses"
+    passes_for_noun = joined.tag == "NNS" and is_third_person(joined.lower)
+    return passes_for_noun and any(word in _CLAUSE_WORDS for word in caption.lowered[noun + 1 : verb.index])
 
 
 def _has_clause_between(caption: Caption, first: int, last: int) -> bool:
@@ -385,24 +385,25 @@ def _agreeing_verbs(caption: Caption, noun: Token, *, plural: bool) -> Iterator[
     head = caption.tokens[noun.head]
     listed = caption.has_dependent(noun.index, "conj")
     is_subject = noun.dep in ("nsubj", "nsubjpass")
+    exists = caption.has_dependent(head.index, "expl")  # "there is a dog"
     agreeing: list[Token] = []
     if not listed and noun.dep != "conj":
-        if (is_subject and head.index != noun.index) or (
-            noun.dep == "attr" and caption.has_dependent(head.index, "expl")
-        ):
+        if (is_subject and head.index != noun.index) or (noun.dep == "attr" and exists):
             agreeing.append(head)
     for clause in caption.dependents(noun.index, "relcl"):
-        if any(c.lower in ("that", "who", "which") for c in caption.dependents(clause.index, "nsubj", "nsubjpass")):
+        subjects = caption.dependents(clause.index, "nsubj", "nsubjpass")
+        if any(subject.lower in ("that", "who", "which") for subject in subjects):
             agreeing.append(clause)
     for verb in agreeing:
         yield verb
+        # Its conjuncts without a subject of their own: "a dog that runs and jumps".
         while following := caption.first_dependent(verb.index, "conj"):
             if caption.has_dependent(following.index, "nsubj", "nsubjpass"):
                 break
             yield following
             verb = following
-    exists = noun.dep in ("attr", "dobj") and caption.has_dependent(head.index, "expl")
-    if plural and listed and (is_subject or exists) and head.index < noun.index:
+    is_first_of_list = listed and (is_subject or (noun.dep in ("attr", "dobj") and exists))
+    if plural and is_first_of_list and head.index < noun.index:
         yield head
 
 
@@ -421,60 +422,63 @@ def pronoun_edits(caption: Caption, noun: int, *, old: Gender | None, new: str, 
     """
     edits = []
     for token in caption.pronouns:
-        kind = _PRONOUNS.get(token.lower)
-        if kind is None or token.dep == "expl":
+        form = _PRONOUNS.get(token.lower)
+        if form is None or token.dep == "expl":
             continue
-        number, role = kind  # such as ("male", "possessive") of "his"
+        kind, role = form  # such as ("male", "possessive") for "his", ("plural", "subject") for "they"
         if token.lower == "her" and token.tag == "PRP":
             role = "object"
         following = caption.tokens[token.index + 1 : token.index + 2]
         if role == "object" and any(word.tag in ("VBZ", "MD") for word in following):
             role = "subject"  # whatever the parse makes of it: "a bird as it stands"
-        if not _pronoun_fits(number, old):
+        if not _pronoun_fits(kind, old):
             continue
         is_elsewhere = not in_one_sentence(caption, noun, token.index)
-        is_antecedent = _is_antecedent(caption, noun, token, number)
+        is_antecedent = _is_antecedent(caption, noun, token, kind)
         if not is_antecedent and not (is_elsewhere and noun < token.index):
             continue
         new_gender = gender(new)
-        if number == "plural" and not plural and old is not None and new_gender != "any":
-            return None  # "a child … their toy": of a dog or a tree nobody says so
+        if kind == "plural" and not plural and old is not None and new_gender != "any":
+            return None  # "a child … their toy": nobody says "their" of one dog or tree
         # What the pronoun has to be: a gender, or "plural".
         wanted: str = new_gender
-        if plural or (new_gender == "any" and number == "thing"):
+        if plural or (new_gender == "any" and kind == "thing"):
             wanted = "plural"
         elif new_gender == "any":
-            wanted = number
-        if wanted != number:
-            if is_elsewhere and not _is_only_antecedent(caption, noun, token, number):
+            wanted = kind
+        if wanted != kind:
+            if is_elsewhere and not _is_only_antecedent(caption, noun, token, kind):
                 return None  # "a house … a stack of wood behind it": who knows behind which
-            # Of other forms it is not known that the sentence stays grammatical.
+            # The verb of a subject would have to change, too; and "it" does not fit wherever "him" or "them" does.
             if role == "subject" or (wanted == "thing" and role != "possessive"):
                 return None
             edits.append(Edit(token.start, token.end, cased_like(_FORMS[wanted, role], token.text, caption.casing)))
     return edits
 
 
-def _pronoun_fits(number: str, old: Gender | None) -> bool:
+def _pronoun_fits(pronoun: str, noun: Gender | None) -> bool:
     """Whether a pronoun may refer to a noun: "his" to a man or a child, "their" to dogs or a child.
 
-    number: what the pronoun is, a gender or "plural". old: the gender of the noun; None: it is plural.
+    pronoun: its gender, or "plural". noun: its gender; None: it is plural. "any" is a person of unknown gender.
     """
-    if number == "plural":
-        return old in (None, "any")
-    if old is None:
+    if pronoun == "plural":
+        return noun in (None, "any")
+    if noun is None:
         return False
     # A "thing" may be an animal, of which captions say "he" and "she" as well as "it".
-    return old == "thing" or (number != "thing" and old in (number, "any"))
+    if noun == "thing":
+        return True
+    # "It" is said of no person; "his" of men and of persons of unknown gender.
+    return pronoun != "thing" and noun in (pronoun, "any")
 
 
-def _is_only_antecedent(caption: Caption, noun: int, pronoun: Token, number: str) -> bool:
-    """Whether no other noun before a pronoun may be what it means."""
+def _is_only_antecedent(caption: Caption, noun: int, pronoun: Token, kind: str) -> bool:
+    """Whether a pronoun may mean no other noun before it than the one at token `noun`; kind: as of `_is_antecedent`."""
     for chunk in caption.chunks:
         root = caption.tokens[chunk.root]
         if root.index >= pronoun.index or root.index == noun or root.pos not in _NOUN_POS:
             continue
-        if _pronoun_fits(number, _gender_if_singular(root)):
+        if _pronoun_fits(kind, _gender_if_singular(root)):
             return False
     return True
 
@@ -484,12 +488,12 @@ def _gender_if_singular(noun: Token) -> Gender | None:
     return None if noun.tag in ("NNS", "NNPS") else gender(noun.lemma)
 
 
-def _is_antecedent(caption: Caption, noun: int, pronoun: Token, number: str) -> bool:
+def _is_antecedent(caption: Caption, noun: int, pronoun: Token, kind: str) -> bool:
     """Whether `noun` is the likeliest antecedent: the subject that agrees with the pronoun, else the nearest noun
     before it, but not the one that the pronoun's prepositional phrase follows: "**a house** and a tree behind it".
 
-    Of a possessive in a list, it is the item before: "**a horse** and its rider". number: the gender of the pronoun, or
-    "plural".
+    The antecedent of a possessive in a list is the item before: "**a horse** and its rider". kind: the gender of the
+    pronoun, or "plural".
     """
     candidates: list[tuple[bool, bool, int]] = []  # whether it agrees exactly, whether it is a subject, its token
     subject = _subject_beside(caption, pronoun)
@@ -503,27 +507,30 @@ def _is_antecedent(caption: Caption, noun: int, pronoun: Token, number: str) -> 
         if root.index >= pronoun.index or root.pos not in _NOUN_POS or root.index == subject:
             continue
         is_followed_by_phrase = root.index == before < pronoun.index - 1
-        old = _gender_if_singular(root)
-        if is_followed_by_phrase or not _pronoun_fits(number, old):
+        gender_of_noun = _gender_if_singular(root)
+        if is_followed_by_phrase or not _pronoun_fits(kind, gender_of_noun):
             continue
-        if owned is not None and owned.dep == "conj" and owned.head == root.index:
+        if owned is not None and owned.dep == "conj" and owned.head == root.index:  # "a horse and its rider"
             return root.index == noun
         exists = root.dep == "attr" and caption.has_dependent(root.head, "expl")
-        is_subject = exists or root.dep in ("nsubj", "nsubjpass", "ROOT")  # ROOT: of a caption without a verb
-        candidates.append((old == number, is_subject, root.index))
+        is_subject = exists or root.dep in ("nsubj", "nsubjpass", "ROOT")  # ROOT: in a caption without a verb
+        candidates.append((gender_of_noun == kind, is_subject, root.index))
     if not candidates:
         # A pronoun without a noun before it means one behind it, or in a sentence before this one.
         return caption.first_token == 0 and noun > pronoun.index
-    # The best one: of the pronoun's own number and gender, a subject, and of equal ones the nearest before it.
+    # Best is a noun of just the pronoun's gender, then a subject, then the one nearest before the pronoun.
     return max(candidates)[2] == noun
 
 
 def _subject_beside(caption: Caption, pronoun: Token) -> int | None:
-    """The subject that an "it" cannot mean, as it says where that is: "**a tree** is behind it"; None: none."""
+    """The subject that an "it" cannot mean, as "it" is part of where the subject is: "**a tree** is behind it".
+
+    None if there is no such subject.
+    """
     if pronoun.lower != "it" or pronoun.dep != "pobj":
         return None
     above = caption.tokens[pronoun.head]
-    for _ in range(_DEPTH):
+    for _ in range(_DEPTH):  # up to the verb: "is (visible (right (behind (it))))"
         if above.pos in ("ADP", "ADV", "ADJ", "SCONJ"):
             above = caption.tokens[above.head]
     if above.pos not in ("VERB", "AUX") or caption.has_dependent(above.index, "dobj", "prt"):
@@ -539,15 +546,18 @@ def indefinite_article(word: str) -> str:
 
     "an" hour, "a" uniform, "an" 8, "a" one-way sign, "an" L-shaped couch, "an" MRI, "a" UFO, "an" éclair.
     """
+    # Without accents, and from the first letter or digit on.
     plain = "".join(c for c in unicodedata.normalize("NFKD", word) if not unicodedata.combining(c))
     plain = re.sub(r"^[^A-Za-z0-9]+", "", plain)
     lower = plain.lower()
     if lower[:1].isdigit():
         return "an" if _NUMBER.match(lower) else "a"
+    # A word may be read letter by letter: "TV", "MRI", "suv", "L-shaped"; not "NASA".
     first = plain[: len(plain) - len(plain.lstrip(ascii_letters))]
-    word = first.lower()  # a word of several letters may be read letter by letter: "TV", "MRI", "suv"; not "NASA"
-    listed = word in _LISTED["spelled"] or first in _LISTED["spelled_in_capitals"]
-    if len(first) == 1 or (first and word not in _LISTED["read_as_words"] and (listed or _LETTERS.match(word))):
+    first_lower = first.lower()
+    is_listed = first_lower in _LISTED["spelled"] or first in _LISTED["spelled_in_capitals"]
+    is_no_word = bool(first) and (is_listed or _LETTERS.match(first_lower) is not None)
+    if len(first) == 1 or (is_no_word and first_lower not in _LISTED["read_as_words"]):
         return "an" if lower[0] in _LISTED["vowels"] else "a"
     if lower[:1] in "aeiou":
         return "a" if _A.match(lower) else "an"

@@ -83,15 +83,15 @@ def denials(caption: Caption) -> tuple[Denial, ...]:
 
     A denied verb denies its clause, as does a denied subject or object: all of "nobody wears a red hat", "there are no
     cars on the street". A noun denied in a prepositional phrase denies this phrase: "with no hat" of "a man with no hat
-    sits on a bench", "without a table and chairs". An upper bound denies as "few" does: no dog makes "at most two dogs"
-    true.
+    sits on a bench", "without a table and chairs". An upper bound ("at most two dogs") denies as "few" does, since it
+    is also true if there are none.
     """
     of_caption = []
     for token in caption.tokens:
         if _is_negation(caption, token):
             of_caption.append(_denial_by(caption, token))
         elif _is_few(caption, token):
-            # There are some: nothing is said not to be there, but another word may be true in the same place.
+            # Nothing is said not to be there; but what has few dogs may have few cats, too, so nothing is replaced.
             of_caption.append(_denial_by(caption, token)._replace(denied=frozenset()))
     return tuple(of_caption)
 

@@ -41,20 +41,19 @@ CACHED_RULER = "negcap_cached_attribute_ruler"
 # So many texts are parsed together, or fewer of more tokens: memory grows by about 15 KB a token.
 TEXTS = 512
 TOKENS = 16_384
-# Hashtags, links and emoji, which are no part of the sentence that they stand behind; neither model has read any. After
-# such a word they are: "walking my #dog".
+# Hashtags, links and emoji, which are no part of the sentence that they stand behind; neither model has read any.
+# Behind one of the words OPEN they are a part of it: "walking my #dog".
 BEHIND = re.compile(r"#(?=\w*[^\W\d])\w+[.,]?|https?://\S+|[^\w\s\x00-\x7f]+")
 OPEN = frozenset("a an the my your his her our their this that of in on at to with for by and or".split())
-# For repairs: tags of verbs and nouns, the nouns that agree with a verb, dependency labels, and what begins a fronted
-# phrase.
+# For repairs, Penn tags and dependency labels.
 FINITE = {"VBZ", "VBP", "VBD"}
 SINGULAR = {"NN", "NNP"}
 PLURAL = {"NNS", "NNPS"}
-AGREEING = {"VBZ": SINGULAR, "VBP": PLURAL, "VBD": SINGULAR | PLURAL}
+AGREEING = {"VBZ": SINGULAR, "VBP": PLURAL, "VBD": SINGULAR | PLURAL}  # the nouns that agree with a finite verb
 SUBJECTS = {"nsubj", "nsubjpass", "expl"}
 AUXILIARIES = {"aux", "auxpass"}
-FIRST = {"IN", "RB", "VBG", "VBN"}
-FRONTED = {"prep", "csubj", "advmod", "punct"}
+FIRST = {"IN", "RB", "VBG", "VBN"}  # tags of the first word of a clause that may be inverted: "On a desk sits …"
+FRONTED = {"prep", "csubj", "advmod", "punct"}  # labels of what may stand before its verb
 # Verbs of going, which have no object: "up" and "down" behind them are prepositions ("walks up a hill"), not particles
 # as in "picks up a ball".
 GOING = frozenset(
@@ -154,13 +153,13 @@ def without_trailing_tags(text: str) -> str:
     while space and BEHIND.fullmatch(last):
         kept = rest.rstrip()
         rest, space, last = kept.rpartition(" ")
+    # What follows "the" or a number belongs to the sentence: nothing is taken off.
     return text if last.lower() in OPEN or last.isdigit() else kept
 
 
 def _parse_texts(texts: Sequence[str], nlp: Language) -> Iterator[Any]:
-    """The parsed texts in order, see `without_trailing_tags`; those of more than MAX_TOKENS tokens are empty.
-
-    They are spaCy's Docs; its type stubs say less of these than is true.
+    """The texts as spaCy's Docs, in order, parsed without their trailing tags; one of more than MAX_TOKENS tokens is
+    empty. (spaCy's type stubs lack attributes of a Doc, hence the type.)
     """
     batch: list[Doc] = []
     tokens = 0
@@ -196,18 +195,19 @@ def parse_table(captions: pa.Table, spacy_model: str | None = None) -> pa.Table:
         before = len(chunks)
         chunks.extend((start, end, end - 1) for start, end, _ in doc.vocab.get_noun_chunks(doc))
         chunk_counts.append(len(chunks) - before)
-    matrix = np.concatenate(arrays)  # (tokens of all texts, attributes)
+    # Each attribute of the tokens of all texts, (tokens,).
+    of_tokens = dict(zip(attributes, np.concatenate(arrays).T, strict=True))
     # spaCy counts heads from the token itself; here they are positions among all tokens, later among those of a text.
-    heads = np.arange(len(matrix)) + matrix[:, 6].astype(np.int64)
+    heads = np.arange(len(of_tokens["HEAD"])) + of_tokens["HEAD"].astype(np.int64)
     sizes = np.array(lengths, int)
-    columns_to_repair = {"LEMMA": matrix[:, 2], "TAG": matrix[:, 3], "DEP": matrix[:, 5], "HEAD": heads}
+    columns_to_repair = {**{name: of_tokens[name] for name in ("LEMMA", "TAG", "DEP")}, "HEAD": heads}
     repair_parse(columns_to_repair, sizes, nlp.vocab.strings)
     heads -= np.repeat(np.cumsum(sizes) - sizes, sizes)
-    start = matrix[:, 0].astype(np.int32)
+    start = of_tokens["IDX"].astype(np.int32)
 
-    def strings(column: int, lower: bool = False) -> pa.Array:
-        """The texts of a column of `matrix`, which has their hashes: (tokens,)."""
-        hashes, inverse = np.unique(matrix[:, column], return_inverse=True)
+    def strings(attribute: str, lower: bool = False) -> pa.Array:
+        """The texts of an attribute of the tokens, of which spaCy gives hashes: (tokens,)."""
+        hashes, inverse = np.unique(of_tokens[attribute], return_inverse=True)
         words = [nlp.vocab.strings[int(h)] for h in hashes]
         words = [word.lower() for word in words] if lower else words
         return pa.array(words, pa.string()).take(pa.array(inverse.reshape(-1)))
@@ -220,8 +220,8 @@ def parse_table(captions: pa.Table, spacy_model: str | None = None) -> pa.Table:
         offsets = pa.array(np.cumsum([0, *counts]), pa.int32())
         return pa.ListArray.from_arrays(offsets, pa.StructArray.from_arrays(items, fields=struct), type=type)
 
-    words = (strings(2, lower=True), strings(3), strings(4), strings(5))
-    tokens = (start, start + matrix[:, 1].astype(np.int32), *words, heads.astype(np.int32))
+    words = (strings("LEMMA", lower=True), strings("TAG"), strings("POS"), strings("DEP"))
+    tokens = (start, start + of_tokens["LENGTH"].astype(np.int32), *words, heads.astype(np.int32))
     columns = [captions.column(name) for name in ("caption_id", "image_id", "split", "origin", "text")]
     columns.append(lists("tokens", lengths, tokens))
     # (start, end, root) of each chunk, turned into one array for each of the three.
@@ -247,13 +247,14 @@ def repair_parse(columns: Mapping[str, np.ndarray], lengths: np.ndarray, strings
 
     _repair_ways(columns, among, strings)
     finite = np.flatnonzero(among(tags, FINITE))
-    main = np.where(among(deps[finite], AUXILIARIES), heads[finite], finite)
+    main = np.where(among(deps[finite], AUXILIARIES), heads[finite], finite)  # "flying" for "is" in "is flying"
     has_subject = np.zeros(len(tags), bool)
     has_subject[heads[among(deps, SUBJECTS)]] = True
+    # The first token of the text of each finite verb, and the one behind its last.
     starts = np.repeat(np.cumsum(lengths) - lengths, lengths)[finite]
     ends = np.repeat(np.cumsum(lengths), lengths)[finite]
     nouns = among(tags, SINGULAR | PLURAL)
-    # Only these few need a look at the tokens around them; the columns of all texts are searched at once.
+    # Masks over the finite verbs of all texts, so that only few verbs need a look at the tokens around them.
     behind_noun = (finite > starts) & nouns[finite - 1]
     fronted = among(tags[starts], FIRST) if len(finite) else behind_noun
     for number in np.flatnonzero(behind_noun & (fronted | ~has_subject[main])).tolist():

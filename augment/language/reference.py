@@ -16,7 +16,7 @@ from .grammar import NUMBERS, is_third_person
 NOUN_POS = ("NOUN", "PROPN")
 # What begins a noun phrase that takes up a thing the caption has spoken of.
 DEFINITE = frozenset("the this that these those both each either neither his her its their said".split())
-# Nouns of "the other side" and "the first time", which no set of things is divided into.
+# Nouns that stand behind "other" and "first" without dividing a set: "the other side", "the first time".
 PLACES = frozenset(
     "side end hand direction way day time half corner edge part room place floor row story level".split()
 )
@@ -34,10 +34,10 @@ MUTUAL = (("each", "other"), ("one", "another"))
 
 @cached_on_caption
 def other_mentions(caption: Caption, noun: int) -> tuple[int, ...]:
-    """The nouns, before or behind it, that name the thing which the noun at a token names.
+    """The other nouns of a caption that name the same thing as the noun at a token.
 
-    The same noun, if the later one is definite ("a sink … the sink") or stands without a determiner in another
-    sentence; in another sentence also a definite noun that may name the same ("a poodle … The dog").
+    They are the same noun, if the later of the two is definite ("a sink … the sink") or stands without a determiner in
+    another sentence; in another sentence also a definite noun that may name the same thing ("a poodle … The dog").
     """
     # The later one of two mentions has to be definite: "a dog ... a dog" may be two dogs.
     this = caption.tokens[noun]
@@ -120,18 +120,20 @@ def _set_members(caption: Caption) -> tuple[Member, ...]:
 
 
 def _noun_after_determiner(caption: Caption, token: Token) -> str:
-    """The lemma of the noun that a word is a determiner or number of; "" if it stands alone."""
-    if token.dep in ("det", "nummod", "amod", "predet", "poss", "compound") and token.head > token.index:
-        head = caption.tokens[token.head]
-        is_verb = token.lower == "other" and head.tag == "NNS" and is_third_person(head.lower)  # "the other drinks"
-        return head.lemma if head.pos in NOUN_POS and not is_verb else ""
-    return ""
+    """The lemma of the noun that a determiner or number belongs to; "" if it stands alone."""
+    # "Other" and "first" are adjectives for the parser ("amod"); the last two labels are mistakes of it.
+    if token.dep not in ("det", "nummod", "amod", "predet", "poss", "compound") or token.head <= token.index:
+        return ""
+    head = caption.tokens[token.head]
+    # "One eats, the other drinks", whose verb passes for a plural noun.
+    is_verb = token.lower == "other" and head.tag == "NNS" and is_third_person(head.lower)
+    return head.lemma if head.pos in NOUN_POS and not is_verb else ""
 
 
 def is_divided(caption: Caption, noun: int, count: int) -> bool:
-    """Whether the caption goes on to say what the members of a set are: "two dogs; **one** is brown, **the other** …".
+    """Whether the caption speaks of the members of a set, or lists them: "two dogs; **one** is brown, **the other** …".
 
-    Also if it lists them. noun: the token of the thing that is counted; count: how many there are.
+    noun: the token of the thing that is counted; count: how many there are.
     """
     this = caption.tokens[noun]
     for member in _set_members(caption):
@@ -139,7 +141,7 @@ def is_divided(caption: Caption, noun: int, count: int) -> bool:
             continue
         is_behind = member.token > noun
         if member.word == "each" and not member.noun and in_one_sentence(caption, noun, member.token):
-            return True  # also what stands behind it, which belongs to every one of them
+            return True  # also if the noun stands behind "each", as it then belongs to each member
         if is_behind and (count > 1 or member.noun or member.word in ("both", "each", "former", "latter")):
             return True
         if is_behind and caption.word(caption.phrase_start(noun)) == "one":  # "one dog is brown, the other black"
@@ -149,9 +151,9 @@ def is_divided(caption: Caption, noun: int, count: int) -> bool:
 
 @cached_on_caption
 def listed_nouns(caption: Caption) -> frozenset[int]:
-    """The nouns that a caption names and then lists, and those of the list: "three people: a man, a woman and a child".
+    """The nouns of sets that a caption then lists, and those of the lists: "three people: a man, a woman and a child".
 
-    After a colon, and in apposition: "two men, a black man and a white man, sit".
+    A list stands behind a colon, or in apposition: "two men, a black man and a white man, sit".
     """
     tokens = caption.tokens
     listed = set[int]()
@@ -231,6 +233,8 @@ def _conjuncts(caption: Caption, token: Token) -> list[int]:
 
 
 def is_single(caption: Caption, noun: int) -> bool:
-    """Whether a noun says where a single thing is, so that it has to stay one: "a **single** flower in a **vase**"."""
+    """Whether a noun says where a single thing is: "a **single** flower in a **vase**". Then it must not become plural:
+    a single thing is in one place.
+    """
     token = caption.tokens[noun]
     return token.dep == "pobj" and not SINGLE.isdisjoint(caption.lowered[: token.index])

@@ -1,8 +1,8 @@
 """What words mean: coarse classes of nouns and verbs, and which persons, attributes and prepositions may be the same.
 
-Counts of rare words back off to the classes, which are WordNet's. That of a noun is a number: 0 for persons, else 1 +
-the index of the first of ANCHORS that is a hypernym of its first sense; the last class holds abstract and unknown
-nouns. That of a verb is the lexicographer file of its first sense.
+Counts of rare words back off to the classes, which are WordNet's. The class of a noun is a number: 0 for persons, else
+1 + the index of the first of ANCHORS that is a hypernym of its first sense; the last class holds abstract and unknown
+nouns. The class of a verb is the lexicographer file of its first sense.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ def noun_overlap_table() -> Overlaps:
     for members in table["groups"]:
         for noun in members:
             groups[noun].update(members)
-    # A more general noun, or several between commas, may be each of the nouns listed for it, and each of these may be
-    # it; but two that are listed are not the same for that.
+    # A more general noun (or several, between commas) and each noun listed for it may be the same, in either order. Two
+    # of the listed nouns need not be: "animal" may be "dog" or "cat", but no dog is a cat.
     for names, members in table["general"].items():
         for noun, same in pairs_within_groups(product(names.split(", "), members)):
             groups[noun].add(same)
@@ -176,7 +176,7 @@ WARMTH = frozenset({"heat"})
 class Attributes(NamedTuple):
     """The table of attributes, augment/data/attributes.toml, which explains its lists.
 
-    dimensions: of each word, what it tells of a thing: its colour, its size, …
+    dimensions: for each word, what it tells of a thing: its colour, its size, …
     compatible: pairs of words that may both be true of a thing, although they may be of one dimension.
     vague: words that are never compared.
     univse: the attributes of UniVSE's attack in its paper.
@@ -246,7 +246,7 @@ def has_other_sense_of_persons(word: str) -> bool:
 def is_compound(word: str, noun: str) -> bool:
     """Whether an adjective and its noun are one noun of WordNet, such as "hot dog".
 
-    Never for a visible attribute ("young man"). Warmth is none: "hot" may be part of a compound, as unknown words may.
+    Never with a visible attribute ("young man"). Words of warmth are not visible, and may be part of a compound.
     """
     dimensions = attribute_table().dimensions.get(word, WARMTH)  # an unknown word is treated as "hot" is
     return dimensions == WARMTH and bool(WordNet.load().senses(f"{word} {noun}", "n"))

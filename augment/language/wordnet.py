@@ -29,8 +29,8 @@ ABOVE_RANKS = 128  # no lemma has so many senses of one part of speech
 ABOVE = ("hypernyms", "instance_of")
 RELATIONS = ("hypernyms", "instance_of", "entails", "causes", "part_of", "member_of", "substance_of", "similar")
 # Senses in use: the first, and those tagged at least USE_COUNT times and in a share USE_SHARE of the lemma's tags:
-# "dog" is an animal and no chap, "glass" a material and a vessel. Of a noun that is not tagged at all ("kite", whose
-# first sense is a bad cheque), all senses that are things are in use as well.
+# "dog" is an animal and no chap, "glass" a material and a vessel. If a noun is not tagged at all ("kite", whose first
+# sense is a bad cheque), all its senses that are things are in use as well.
 USE_COUNT = 2
 USE_SHARE = 0.05
 LEMMAS = 1 << 17  # number of lemmas or synsets whose results are cached: all that occur
@@ -285,7 +285,7 @@ def _list_of_row(lists: NumberLists, index: int) -> tuple[int, ...]:
 
 
 def senses_of_entry(entry: str, pos: str) -> tuple[int, ...]:
-    """The senses in use of a word or compound; of one that WordNet lacks ("beach umbrella") those of its head."""
+    """The senses in use of a word or compound; those of its head if WordNet lacks it ("beach umbrella")."""
     wordnet = WordNet.load()
     return wordnet.senses_in_use(entry, pos) or wordnet.senses_in_use(entry.rpartition(" ")[2], pos)
 

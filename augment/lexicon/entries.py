@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 DISCOUNT = 1.0
 SMOOTHING = 20.0
 CLASS_SMOOTHING = 4.0
-FORM = "form:"
+FORM = "form:"  # begins the `place` of a row that counts a form of an entry ("form:plural"), not one of its contexts
 # The minimum share of an entry's uses for a form to count as usual. It is higher for the bare form: headlines omit
 # articles ("dog on couch"), so only a noun that is often bare is a mass noun.
 MIN_SHARE = 0.03
@@ -96,8 +96,9 @@ class Layout:
 class ContextGains(NamedTuple):
     """How a context changes the log probability of entries.
 
-    of_class: log lift of each class, (classes,). Of each entry seen in the context: `gain`, its log lift beyond that of
-    its class, and `without`, the change of that gain if one occurrence is not counted.
+    of_class: log lift of each class, (classes,).
+    gain: for each entry seen in the context, its log lift beyond that of its class.
+    without: for each of these, the change of its gain if one occurrence is not counted.
     """
 
     of_class: np.ndarray
@@ -245,7 +246,7 @@ class Entries:
     def _class_lift(self, number: int) -> np.ndarray:
         """p(k | f) / p(k): how much likelier each class k of words is in context f than anywhere, (classes,).
 
-        A context that has a broader one (`above`) is smoothed with that one's classes, and divided by them.
+        If the context has a broader one (`above`), the latter's p(k | f) takes the place of p(k).
         """
         usual = self._class_shares
         above = int(self.layout.above[number])
@@ -292,7 +293,7 @@ class Entries:
 
 
 class Keys:
-    """The key columns of a `lexicon` table, equal to others with the same rows, as a key of caches."""
+    """The key columns of a `lexicon` table (KEY), as a key of caches: equal to those of a table with the same rows."""
 
     def __init__(self, table: pa.Table) -> None:
         self.table = table.select(KEY)
@@ -305,7 +306,7 @@ class Keys:
         return self.table.num_rows
 
 
-@lru_cache(maxsize=2 * 5)  # of all kinds, for two lexicons
+@lru_cache(maxsize=2 * len(KINDS))  # the layouts of all kinds, for two lexicons
 def layout_of(keys: Keys, kind: str) -> Layout:
     """Find which rows of a `lexicon` table are of which entry and context of one kind of word.
 
@@ -317,37 +318,39 @@ def layout_of(keys: Keys, kind: str) -> Layout:
     nouns = kind == "noun"
     of_kind = np.flatnonzero(pc.equal(keys.table["kind"], kind).to_numpy())
     rows = keys.table.take(pa.array(of_kind)).append_column("row", pa.array(of_kind)).combine_chunks()
-    # The entries in any place name and number them; all other rows are in a form or a context.
+    # Each entry has one row without a place, by which it is named and numbered; all others are of a form or a context.
     plain = rows.filter(pc.equal(rows["place"], "")).sort_by("entry")
     names = tuple(plain["entry"].to_pylist())
     rows = rows.filter(pc.not_equal(rows["place"], "")).combine_chunks()
+    # The arrays from here on have one number for each row: first that of its entry.
     entry = pc.index_in(rows["entry"], pa.array(names, pa.string())).to_numpy().astype(np.int32)
-    row = rows["row"].to_numpy()
+    table_row = rows["row"].to_numpy()
     encoded = rows["place"].combine_chunks().dictionary_encode()
-    labels = encoded.dictionary.to_pylist()
-    label = encoded.indices.to_numpy()  # of each row, the number of its place among `labels`
-    number = np.full(len(labels), -1)  # of each label, the number of its context; -1 for a form
+    places = encoded.dictionary.to_pylist()  # distinct
+    place = encoded.indices.to_numpy()  # the number in `places`
+    context_of_place = np.full(len(places), -1)  # the number of its context; -1 for a form
     contexts: dict[str, int] = {}
     forms = {}
     # A place is a written form ("form:plural"), or else a context.
-    for code, name in enumerate(labels):
+    for number, name in enumerate(places):
         if name.startswith(FORM):
-            here = label == code
-            forms[name.removeprefix(FORM)] = row[here], entry[here]
+            is_of_form = place == number
+            forms[name.removeprefix(FORM)] = table_row[is_of_form], entry[is_of_form]
         else:
-            number[code] = contexts.setdefault(name, len(contexts))
-    # One row per pair of a context and an entry seen in it, sorted; `starts` has the first row of each context.
-    rows_in_contexts = np.flatnonzero(number[label] >= 0)
-    order = rows_in_contexts[np.lexsort((entry[rows_in_contexts], number[label[rows_in_contexts]]))]
-    context = number[label[order]]
+            contexts[name] = context_of_place[number] = len(contexts)
+    # The rows of contexts, sorted by context, then by entry.
+    context = context_of_place[place]
+    rows_in_contexts = np.flatnonzero(context >= 0)
+    order = rows_in_contexts[np.lexsort((entry[rows_in_contexts], context[rows_in_contexts]))]
     return Layout(
         names=names,
         plain=plain["row"].to_numpy(),
         forms=forms,
         contexts=contexts,
-        starts=np.searchsorted(context, np.arange(len(contexts) + 1)).tolist(),
+        # The first of the sorted rows of each context, and at the end their number.
+        starts=np.searchsorted(context[order], np.arange(len(contexts) + 1)).tolist(),
         seen_entries=read_only(entry[order]),
-        rows=row[order],
+        rows=table_row[order],
         above=np.array([contexts.get(broader_context(name), -1) for name in contexts], int),
         classes=read_only(np.array([semantic_class(name) if nouns else 0 for name in names], np.int32)),
         class_count=CLASSES if nouns else 1,
@@ -399,8 +402,9 @@ def blend_counts(
         reference: a `lexicon` table, sorted.
         weight: REFERENCE_CAPTIONS over the number of captions of the reference, times
             `negcap.augment.lexicon.nearness.reference_weight`.
-        is_far: whether that is below 1. Then nouns, attributes and verbs of the reference are left out that the corpus
-            does not have, or has less than LEAST_OF_FAR times: they are of another world.
+        is_far: whether the corpus is unlike the reference (`reference_weight` below 1). Then the reference's nouns,
+            attributes and verbs are left out that the corpus has less than LEAST_OF_FAR times: they are of another
+            world.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -409,10 +413,11 @@ def blend_counts(
         reference = _rows_of_common_words(reference, counts)
     rows_of_reference = rows_of_entries(Keys(reference))
     entries = rows_of_reference.keys() | set(zip(*(usable[name].to_pylist() for name in ENTRY), strict=True))
+    # Rows of the corpus, (kind, entry, place, count), of which the first two name the entry.
     own = [row for row in zip(*counts.to_pydict().values(), strict=True) if row[:2] in entries]
     places = reference["place"].combine_chunks()
     blended = reference["count"].to_numpy() * weight
-    added = []
+    added = []  # the rows that the reference lacks
     for entry, rows in groupby(sorted(own), key=lambda row: row[:2]):
         start, end = rows_of_reference.get(entry, (0, 0))
         rows_of_entry = list(rows)

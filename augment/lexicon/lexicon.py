@@ -37,8 +37,8 @@ UNIT = "unit"  # the kind of the units of the cloze model in a table of factors
 # Below this share of plurals among the mentions of a noun, readers called 10 of 11 numerals above one odd ("on four
 # beaches", "two fields"), above it 27 % of 189.
 RARELY_PLURAL = 0.01
-COUNTED = "counted"  # the place of occurrences with a number or "a"
-MISTAGGED = 0.1  # share of the singular, below which the same word as a plural is the mistake of a tagger
+COUNTED = "counted"  # the `place` of a row that counts a noun's mentions with "a", "one" or the like
+MISTAGGED = 0.1  # a word tagged as a plural less often than this share of its singular is a mistake of the tagger
 NOUNS = 4096  # number of nouns whose results are cached
 
 
@@ -50,8 +50,8 @@ def default_min_count(captions: int, rare: int = PAPER_RARE) -> int:
 def observations(caption: Caption) -> Iterator[tuple[str, str, str]]:
     """What a caption adds to the counts of a lexicon: kind, entry and place, such as ("noun", "dog", "left:a").
 
-    An entry is counted in all places ("") and in each of its contexts, and so are the written forms of nouns and verbs:
-    ("surface", "dog", "nns:dogs"). See negcap.schemas.captions.
+    An entry is counted once without a place (""), in its form, and in each of its contexts. So are the written forms of
+    nouns and verbs: ("surface", "dog", "nns:dogs"). See negcap.schemas.captions.
     """
     for kind in KINDS.values():
         for slot in kind.slots(caption):
@@ -63,9 +63,9 @@ def observations(caption: Caption) -> Iterator[tuple[str, str, str]]:
         tag = "nns:" if noun.plural else "nn:"
         root = caption.tokens[noun.noun]
         yield "surface", noun.entry, tag + caption.span(noun.start, noun.end).lower()
-        if noun.end - noun.start > 1:  # of a compound the head is counted, too
+        if noun.end - noun.start > 1:  # a compound: its head is counted, too
             yield "surface", root.lemma, tag + root.lower
-        if noun.form == "a":
+        if noun.form == "a":  # so it is countable
             yield "surface", root.lemma, COUNTED
     for verb in verb_slots(caption):
         yield "surface", verb.entry, f"{caption.tokens[verb.start].tag.lower()}:{caption.lowered[verb.start]}"
@@ -87,7 +87,7 @@ def select_entries(
     min_concreteness: float,
     attributes: frozenset[str] | None = None,
 ) -> pa.Table:
-    """Of counted words those that may replace others, with their counts, sorted by kind, word and context (`place`).
+    """Select the counted words that may replace others, with their counts, sorted by kind, word and context (`place`).
 
     Nouns need at least `min_count` occurrences as the head of a noun phrase and a concreteness of at least
     `min_concreteness`, and must not be vague. Words for persons count as concrete, since photos show persons, whatever
@@ -214,11 +214,12 @@ class Lexicon:
 class SurfaceLayout:
     """The written forms in a `lexicon` table, by entry and tag; it does not depend on the counts.
 
-    rows: the numbers of the rows of the table, grouped by tag and entry, in each group as in the table; `starts` has
-        the first of each group.
-    surfaces: the form of each.
+    rows: the numbers of the rows of the table, grouped by tag and entry, in each group as in the table.
+    starts: where each group starts in `rows`, and the last one ends, (groups + 1,).
+    surfaces: the written form of each of `rows`.
     groups: (tag, entry) of each group.
     row_of: the row of each (entry, place).
+    countable: the nouns that the corpus has with "a".
     """
 
     rows: np.ndarray
@@ -276,10 +277,12 @@ class WrittenForms(NamedTuple):
 
 
 def _written_forms(layout: SurfaceLayout, counts: np.ndarray) -> WrittenForms:
-    """The written forms that some counts make the most frequent.
+    """The most frequent written form of each noun and verb, by some counts.
 
-    A countable noun whose singular is now and then taken for its plural ("beach", once in 2,000 times), and more often
-    than any other word, has a plural by rule. counts: of all rows of the `lexicon` table.
+    Taggers now and then take a singular for a plural. If that makes the singular ("beach") the most frequent plural of
+    a countable noun, and the mistake is rare (MISTAGGED), the plural is the one by rule ("beaches") instead.
+
+    counts: of all rows of the `lexicon` table.
     """
     forms: dict[str, dict[str, str]] = {"nn": {}, "nns": {}}
     mentions: dict[tuple[str, str], float] = {}  # how often the corpus has an entry in the form of a tag

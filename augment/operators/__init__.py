@@ -29,11 +29,11 @@ from .uniform import (
 )
 from .verb import ReplaceVerb
 
-UNIFORM = "uniform_"  # before the name of an operator: the one as its paper describes it
+UNIFORM = "uniform_"  # begins the name of an operator that does as its paper describes
 
 
 def _unchecked_traits(family: str, share: float) -> Traits:
-    """An operator that keeps whatever it proposes."""
+    """The traits of an operator that keeps whatever it proposes."""
     return Traits(family, share, is_checked=False, is_rated=False)
 
 
@@ -94,7 +94,7 @@ _CHECKED_BY: Mapping[str, Operator] = {
     "negated_noun": OPERATORS["negation"],
     "negated_verb": OPERATORS["negation"],
 }
-# Those of papers, as their scripts have them: presets name them, and lists of operators do not.
+# The operators that do as the papers' scripts do: presets name them, lists of operators for users do not.
 UNCHECKED = tuple(name for name, operator in OPERATORS.items() if not operator.traits.is_checked)
 LISTED = tuple(name for name in OPERATORS if name not in UNCHECKED)
 # Sets of operators by name: the attacks of a paper, made well or as in the paper; or all that check their negatives.
@@ -102,7 +102,7 @@ PRESETS: dict[str, tuple[str, ...]] = {
     "vse-c": ("noun", "numeral", "shuffle", "preposition"),
     "univse": ("object", "attribute", "relation"),
     "negation": ("negation", "true_negation"),
-    # Those of which enough is left when what can be guessed without the image is taken out: for test sets.
+    # For test sets: operators that keep enough negatives when those that can be guessed without the image are removed.
     "benchmark": ("noun", "numeral", "shuffle", "preposition", "attribute", "relation", "swap_attribute", "verb"),
     "all": LISTED,
     "vse-c-paper": ("uniform_noun", "uniform_numeral", "uniform_shuffle", "uniform_preposition"),

@@ -27,7 +27,7 @@ class ReplaceAttribute(ReplacingOperator):
     def slots(self, evidence: Evidence, lexicon: Lexicon) -> Iterable[Slot]:
         """The attributes of things that a photo shows and that are not denied.
 
-        None that is part of a phrase, "a leather jacket", or of what is abstract, "a dynamic element".
+        Left out are parts of a phrase ("a leather jacket") and attributes of what is abstract ("a dynamic element").
         """
         caption = evidence.caption
         return [
@@ -66,7 +66,7 @@ class ReplaceAttribute(ReplacingOperator):
 
 
 def _is_said_again(caption: Caption, slot: Slot, other: Slot) -> bool:
-    """Whether another attribute is the same one, of a thing of the same name."""
+    """Whether another slot gives the same attribute to a thing of the same name."""
     return other.entry == slot.entry and caption.tokens[other.noun].lemma == caption.tokens[slot.noun].lemma
 
 

@@ -8,9 +8,9 @@ For "a man with a hat", whose image shows no helmet:
 | negative | a man without a helmet | a man without a hat |
 | both | a man with a hat but no helmet | a man with a helmet but no hat |
 
-So a noun is negated as well in true as in false sentences, and the words of negation tell nothing (NegBench, Alhamoud
-et al. 2025, asks such sentences as multiple choice). Captions without a site of a negation are corrected: "on a table,
-not a bench" and "is standing, not sitting".
+So words of negation stand in true sentences as well as in false ones, and tell nothing (NegBench, Alhamoud et al. 2025,
+asks such sentences as multiple choice). A caption without a noun that can be negated is corrected: "on a table, not a
+bench" and "is standing, not sitting".
 """
 
 from __future__ import annotations
@@ -40,11 +40,10 @@ from .noun import replace_noun
 from .operator import ListedRows, ListingOperator, Source, Traits
 from .replacement import ReplacingOperator
 
-# How many contrasts of a caption are drawn: enough for the operators' quotas, with those that are refused.
+# How many contrasts of a caption are drawn: enough for the operators' quotas, although some are refused.
 CONTRASTS = 8
-# The lowest log-odds of a noun to the one that a caption has in its place, and the greatest difference of how much the
-# caption lets expect the noun that is present and the absent one, both in nats.
-MIN_ODDS = -2.0
+MIN_ODDS = -2.0  # the lowest log-odds of an absent noun to the noun that a caption has in its place, in nats
+# How much the log-odds of the present and the absent noun, given the caption, may differ, in nats.
 MAX_DIFFERENCE = 1.5
 # The log-odds of a noun, given a caption, above which the caption implies it: "a surfer with no surfboard".
 IMPLIED = 0.0
@@ -54,19 +53,21 @@ MAX_EXPECTED = -6.5
 RARE = -4.0  # the log-odds of a noun, given a caption, below which nobody would think of negating it
 CORRECTIONS = 24  # how many corrections of a caption are drawn, most of which are too unlikely
 MIN_CORRECTION = -2.0  # the lowest log-odds of a correction's word to the caption's
-# Share of captions without a site of which the first sentence is a correction: readers call half of these odd, and no
-# sentence about what the picture has.
+# Captions without a noun that can be negated get a correction ("…, not a bench") or a sentence about what is in the
+# picture. The share of corrections among the first of these sentences: readers call half of the corrections odd, and
+# none of the other sentences.
 OF_CORRECTIONS = 0.35
 
 
 class Negation(ListingOperator):
     """False sentences: negate what is present, assert what is absent, or both ("with a helmet but no hat").
 
-    A caption that has a negation is contradicted: "a man without a hat" -> "a man with a hat". `replaced` is what is
-    true, `replacement` what the negative says; "not " precedes what is negated there ("no " what the caption negates).
+    A caption that has a negation is contradicted: "a man without a hat" -> "a man with a hat". In a row, `replaced` is
+    what is true and `replacement` what the negative says; "not " precedes what either negates, and "no " what the
+    caption itself negates.
 
-    Captions of which all these are refused are corrected: "on a table, not a bench", of "on a bench"; also "is
-    standing, not sitting", and sentences that say only what is present, as in VALSE: "There are no dogs in the
+    If all these are refused, the caption is corrected: "on a bench" becomes "on a table, not a bench", "is sitting" "is
+    standing, not sitting"; or it gives way to a sentence about what is present, as in VALSE: "There are no dogs in the
     picture".
     """
 
@@ -126,9 +127,9 @@ class Negation(ListingOperator):
 class TrueNegation(Negation):
     """True sentences beside those of `negation`, about the same nouns in the same places.
 
-    They negate what is absent, also beside what is present ("with a hat but no helmet"); what a sibling caption
-    mentions is asserted, too. `replaced` is the caption's noun, `replacement` what the sentence says, which `negation`
-    has as `replaced`.
+    They negate what is absent, also beside what is present ("with a hat but no helmet"), and assert what only a sibling
+    caption mentions. `replaced` is the caption's noun; `replacement` is what the sentence says, and the same text is
+    `replaced` in the row of `negation` that contradicts it.
     """
 
     def list_rows(self, evidence: Evidence, batch: Batch, seed: int) -> list[Row]:
@@ -180,7 +181,7 @@ def _statement(asserted: str, negated: str) -> str:
 class WeightedSite(NamedTuple):
     """A site, a noun that the image shows there, whether it is in the plural, and what may be absent instead.
 
-    weights: of each noun of the lexicon, its chance to be the absent one, not normalised, (entries,).
+    weights: the chance of each noun of the lexicon to be the absent one, not normalised, (entries,).
     """
 
     site: Site
@@ -322,7 +323,7 @@ def _without_unfit(weights: np.ndarray, lexicon: Lexicon, noun: str, *, many: bo
 def _weights_at_noun(
     evidence: Evidence, lexicon: Lexicon, site: Site, slot: Slot, replacer: ReplacingOperator
 ) -> np.ndarray:
-    """The chance of each noun of the lexicon to be named as absent at a noun: of "without a hat", "helmet" may be.
+    """The chance of each noun of the lexicon to be the absent one of a contrast: "helmet" beside the caption's "hat".
 
     site, slot: of the noun that the caption has. replacer: the operator that replaces nouns.
 
@@ -334,7 +335,7 @@ def _weights_at_noun(
     if slot.entry not in nouns.number or slot.form not in nouns.priors:
         return weights
     if any(may_corefer(slot.entry, other.entry) for other in noun_slots(caption) if other.noun != slot.noun):
-        return weights  # "a dog jumps on another dog"
+        return weights  # "a dog jumps on another dog": with one of them negated, the other is still there
     table = replacer.propose([(0, slot)], [evidence], lexicon)
     is_negatable = _negatable_nouns(nouns.names, site.frame)[table.entry]
     is_likely = (table.reason == FREE) & is_negatable & (table.log_odds >= MIN_ODDS)
@@ -400,23 +401,26 @@ def _negatable_nouns(names: tuple[str, ...], frame: str) -> np.ndarray:
 def _false_rows(evidence: Evidence, lexicon: Lexicon, pairs: Sequence[Contrast], seed: int, operator: str) -> list[Row]:
     """List the false sentences about each contrast; those about one contrast are in random order.
 
-    Up to three each: the noun that is present is negated ("no hat"), the absent one is asserted ("a helmet"), or both
-    ("a helmet but no hat").
+    There are up to three: the noun that is present is negated ("no hat"), the absent one is asserted ("a helmet"), or
+    both ("a helmet but no hat").
     """
     caption = evidence.caption
     rows = []
     for number, contrast in enumerate(pairs):
         site, present, absent, _ = contrast
-        false = [contrast.row((site.negate(**_words_of_frame(lexicon, contrast, present)),), present, NO + present)]
+        negation = site.negate(**_words_of_frame(lexicon, contrast, present))
+        of_contrast = [contrast.row((negation,), replaced=present, replacement=NO + present)]
         # What nobody expects in the scene is known only by estimates; without them the picture may well have it.
         if site.frame != "exists" or evidence.image is not None:
-            false.append(contrast.row(_edits_that_assert(caption, lexicon, contrast, absent), NO + absent, absent))
-            edit = _edit_with_both(caption, lexicon, contrast, absent, present)
+            edits = _edits_that_assert(caption, lexicon, contrast, absent)
+            of_contrast.append(contrast.row(edits, replaced=NO + absent, replacement=absent))
+            edit = _edit_with_both(caption, lexicon, contrast, asserted=absent, negated=present)
             if edit is not None:
-                false.append(contrast.row((edit,), _statement(present, absent), _statement(absent, present)))
+                of_contrast.append(contrast.row((edit,), _statement(present, absent), _statement(absent, present)))
         # In random order, so that the few rows that are taken are not all of one form.
-        names = [f"{number} {row.replacement}" for row in false]
-        rows += [false[i] for i in np.argsort(order_keys(seed, operator, caption.caption_id, names)).tolist()]
+        names = [f"{number} {row.replacement}" for row in of_contrast]
+        keys = order_keys(seed, operator, caption.caption_id, names)
+        rows += [of_contrast[i] for i in np.argsort(keys).tolist()]
     return rows
 
 
@@ -428,7 +432,7 @@ def _true_rows(caption: Caption, lexicon: Lexicon, pairs: Sequence[Contrast]) ->
         replaced = "" if site.slot is None else present
         words = _words_of_frame(lexicon, contrast, absent)
         rows.append(contrast.row((site.negate(**words),), replaced, NO + absent))
-        if edit := _edit_with_both(caption, lexicon, contrast, present, absent):
+        if edit := _edit_with_both(caption, lexicon, contrast, asserted=present, negated=absent):
             rows.append(contrast.row((edit,), replaced, _statement(present, absent)))
         if site.slot is None:
             rows.append(contrast.row(_edits_that_assert(caption, lexicon, contrast, present), replaced, present))
@@ -536,7 +540,7 @@ def corrections_of(
         replacers: the operators that replace nouns and verbs, by kind.
 
     Returns:
-        Of each of these captions, by its number, the corrections; none for one that has a negation.
+        The corrections of each of these captions, by its number; none for one that has a negation.
     """
     table = batch.candidates
     # The candidates are those of the operators that replace nouns and verbs, where ", not a dog" may follow the word.
@@ -546,7 +550,7 @@ def corrections_of(
     ]
     candidates = table.of_kinds(list(replacers))
     candidates = candidates[np.array(is_slot_correctable, bool)[table.slot[candidates]]]
-    sampler = Sampler(batch, candidates, table.weight[candidates], 0, "corrections")
+    sampler = Sampler(batch, candidates, table.weight[candidates], 0, "corrections")  # 0: whatever the run's seed
     affirmative = [number for number in captions if not negated_nouns(batch.evidence[number].caption)]
     sampled = sampler.take(dict.fromkeys(affirmative, CORRECTIONS))
     corrections: dict[int, list[Correction]] = {number: [] for number in captions}

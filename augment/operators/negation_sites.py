@@ -48,7 +48,7 @@ class Site(NamedTuple):
     frame: the construction, a key of FRAMES.
     index: the token of the noun's head; where words are added, the token after which they are.
     start, end: the characters that a negation replaces; equal where words are added.
-    verb: of "wear" and "hold", as written; of "exists", "there" or "There", as the caption begins.
+    verb: in the frames "wear" and "hold", the verb as written; in "exists", "there" or "There", as the caption begins.
     slot: the noun that is there; None in the frames "around" and "person", which add words, and "exists", which
         replaces the caption.
     variant: 0 to 3, chooses among the wordings of the frame: bit 0 the wording, bit 1 "and" or "but".
@@ -65,7 +65,7 @@ class Site(NamedTuple):
     def negate(self, **words: str) -> Edit:
         """The edit that negates a noun: with a="a hat", no="hat" it writes "without a hat" or "with no hat".
 
-        words: what stands for the braces in the wordings of data/negation.toml. Which wording, the caption decides.
+        words: what stands for the braces in the wordings of data/negation.toml. The caption's `variant` chooses one.
         """
         wordings = FRAMES[self.frame].negated
         return self.edit(wordings[self.variant % len(wordings)], words)
@@ -117,7 +117,7 @@ def added_sites(caption: Caption) -> dict[str, Site]:
     if not words or _is_negative(caption):
         return {}
     first = words[0]
-    end = words[-1].end  # the character after the last word
+    end = words[-1].end  # the position after the last word, before a full stop
     variant = _variant(caption)
     sites = {}
     if WORDS["elsewhere"].isdisjoint(caption.lowered):
@@ -141,8 +141,9 @@ def added_sites(caption: Caption) -> dict[str, Site]:
 def shown_nouns(caption: Caption, frame: str, *, persons: bool = False) -> frozenset[tuple[str, bool]]:
     """The nouns of a caption that its photo surely shows and that can be negated in a frame: (noun, whether plural).
 
-    Not what is negated, awaited, likened or of something: "waiting for a bus", "a picture of a dog". persons: those for
-    persons instead, of whom a photo by one shows none.
+    A noun that is negated, awaited, likened or of something is left out: "waiting for a bus", "a picture of a dog".
+
+    persons: nouns for persons instead; a person behind "by" ("a photo by a man") is not shown.
     """
     if _is_negative(caption):
         return frozenset()

@@ -140,8 +140,8 @@ def known_slots(caption: Caption, nouns: Entries) -> list[Slot]:
     """The nouns of a caption that a lexicon has; if it has none as a whole, those of which it has the last word.
 
     "tennis racket" is then replaced as "racket". A noun before "of" has no slot: "a bowl of soup" may be called a plate
-    of soup as well. Raters held 9 % of 50 such negatives, which their model would take, true of the same photo as their
-    captions, of other nouns 5 %.
+    of soup as well. Of 50 such negatives that the raters' model accepts, raters called 9 % compatible with their
+    captions, of those by other nouns 5 %.
     """
     slots = [
         slot for slot in noun_slots(caption) if caption.word(slot.end) != "of" and not is_negated(caption, slot.noun)
@@ -177,9 +177,9 @@ def _other_slots_of_thing(caption: Caption, slot: Slot) -> tuple[Slot, ...] | No
 def _excludes_others(caption: Caption, slot: Slot) -> bool:
     """Whether another noun in a slot would make the caption false of the photo.
 
-    Not what is worn ("a man in a shirt" may have a hat as well), nor beside something ("by a tree" may be by a river):
-    of such negatives that the raters' model lets through, raters said of 78 % of 30 and 72 % of 90 that one photo fits
-    both.
+    It would not in place of what is worn ("a man in a shirt" may have a hat as well), nor of what something is beside
+    ("by a tree" may be by a river). Of such negatives that the raters' model accepts, raters called 78 % of 30 and 72 %
+    of 90 compatible with their captions.
     """
     noun = caption.tokens[slot.noun]
     object = caption.first_conjunct(noun)

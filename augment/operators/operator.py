@@ -32,9 +32,9 @@ class Traits(NamedTuple):
     kinds: of the words that it replaces by weight; the run balances them.
     is_checked: whether rows that may be true of the image are refused.
     is_rated: whether rows that raters would refuse are refused.
-    has_fallback: whether it makes one negative that is less natural than preferred, of a caption of which it has no
-        other. Not numerals, prepositions and verbs: raters called 47 % of 70 such negatives unnatural, where the model
-        of raters expected 30; of prepositions alone, after it was fitted to more ratings of them, 49 % of 68.
+    has_fallback: whether it makes one negative that is less natural than preferred, if a caption would have none. Those
+        of numerals, prepositions and verbs do not: raters called 47 % of 70 such negatives unnatural, where their model
+        expected 30 %; for prepositions, after it was fitted to more ratings of them, 49 % of 68.
     """
 
     family: str

@@ -116,7 +116,7 @@ def _log_balance_of_relations(entries: Entries) -> np.ndarray:
     """
     shares = (entries.counts + 1.0) / (np.add.reduce(entries.counts) + len(entries.counts))
     relations = [preposition_table().relations.get(name, name) for name in entries.names]
-    _, relation = np.unique(relations, return_inverse=True)  # of each preposition, the number of its relation
+    _, relation = np.unique(relations, return_inverse=True)  # the number of each preposition's relation
     # n and s of the relation that each preposition expresses, both (entries,).
     size_of_relation = np.bincount(relation)[relation]
     share_of_relation = np.bincount(relation, shares)[relation]
@@ -127,8 +127,8 @@ def _log_balance_of_relations(entries: Entries) -> np.ndarray:
 def _never_replaces(entry: str, names: tuple[str, ...], place: str) -> Unfit:
     """The numbers of the prepositions that never replace `entry`: those that may be true as well, and those unfit.
 
-    What is not exclusive (`Prepositions.are_exclusive`) may be true as well; of that only what tells where something is
-    counts as compatible. Unfit is what is never inserted, or what nobody says of such a place.
+    A preposition that is not exclusive (`Prepositions.are_exclusive`) may be true as well; it counts as compatible only
+    if it tells where something is. Unfit ones are never inserted, or nobody says them of such a place.
 
     Args:
         entry: the preposition that is replaced.
@@ -136,12 +136,12 @@ def _never_replaces(entry: str, names: tuple[str, ...], place: str) -> Unfit:
         place: the object, if the table of places has it, else "".
     """
     table = preposition_table()
-    compatible = [number for number, name in enumerate(names) if not table.are_exclusive(entry, name, place)]
+    may_be_true = [number for number, name in enumerate(names) if not table.are_exclusive(entry, name, place)]
     unfit_names = table.never_inserted | table.unfit.get(place, frozenset())
     unfit = [number for number, name in enumerate(names) if name in unfit_names]
-    told = [number for number in compatible if names[number] in table.relations and names[number] != entry]
+    compatible = [number for number in may_be_true if names[number] in table.relations and names[number] != entry]
     return Unfit(
-        never=read_only(np.array(sorted({*compatible, *unfit}), int)), compatible=read_only(np.array(told, int))
+        never=read_only(np.array(sorted({*may_be_true, *unfit}), int)), compatible=read_only(np.array(compatible, int))
     )
 
 

@@ -329,11 +329,11 @@ def propose_batch(
 def refuse_possible(
     candidates: Candidates, replacers: Mapping[str, ReplacingOperator], evidence: Sequence[Evidence], lexicon: Lexicon
 ) -> None:
-    """Refuse the candidates that may be true of the image by a word of its captions, or that are likely true.
+    """Refuse the candidates that are likely true of the image, or that a word of its captions may make true.
 
     replacers: by kind.
     """
-    # One mask of entries for each slot, of which many captions of an image share one (`possible_nouns` caches it).
+    # A mask of entries for each slot; most slots of an image share one, which `possible_nouns` caches.
     is_possible = np.zeros(len(candidates), bool)
     slots = zip(candidates.slots, candidates.caption.tolist(), candidates.rows_of_slots, strict=True)
     for slot, number, rows in slots:

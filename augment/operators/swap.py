@@ -53,7 +53,7 @@ def _exchange_phrases(caption: Caption, left: Chunk, right: Chunk) -> list[Edit]
         is_abbreviation = len(first.text) > 1 and first.text.isupper()
         if first.pos != "PROPN" and not is_abbreviation:
             new_right = new_right[:1].lower() + new_right[1:]
-        new_left = cased(new_left, "Xx", first=True)
+        new_left = cased(new_left, "Xx", first=True)  # as a word that begins with a capital
     return [
         Edit(first.start, tokens[left.end - 1].end, new_left),
         Edit(tokens[right.start].start, tokens[right.end - 1].end, new_right),
@@ -63,8 +63,8 @@ def _exchange_phrases(caption: Caption, left: Chunk, right: Chunk) -> list[Edit]
 class Shuffle(ListingOperator):
     """Swap two noun phrases (VSE-C, Section 3.1): "a boy chases a dog" -> "a dog chases a boy".
 
-    Only pairs of which both or neither name locations, and whose heads are plausible in each other's place. Where two
-    phrases have different numbers, also these alone are swapped, which VSE-C does not: "two boys next to a dog" -> "a
+    The heads of the two must be plausible in each other's place, and both or neither must name a location. Unlike
+    VSE-C, if one is singular and the other plural, their numbers alone are swapped, too: "two boys next to a dog" -> "a
     boy next to two dogs".
     """
 
@@ -112,7 +112,7 @@ class Shuffle(ListingOperator):
                 self.numerals.edit(right, left.entry, evidence, lexicon),
             ]
             edits = sorted(edit for half in halves for edit in half.edits)
-            # Both may change one verb, of which they are the subject.
+            # If both are the subject of one verb, each half may change it, and the edits overlap.
             is_disjoint = all(first.end <= second.start for first, second in pairwise(edits))
             if is_disjoint and all(half.edits and half.reason is None for half in halves):
                 yield exchange_row("swap", tuple(edits), (left.noun, right.noun), left.entry, right.entry)
@@ -120,7 +120,7 @@ class Shuffle(ListingOperator):
     def violation(self, row: Row, evidence: Evidence, lexicon: Lexicon) -> Violation | None:
         """Why the swap may leave the caption true: the heads may name the same thing, or may change places freely.
 
-        Of swapped numbers: the greater one may be true of the noun that gets it.
+        If numbers are swapped, because the greater one may be true of the noun that gets it.
         """
         caption = evidence.caption
         if row.swaps_numbers:
@@ -156,7 +156,7 @@ def swap_row(left: Slot, right: Slot, edits: tuple[Edit, ...], reason: str | Non
 def _are_told_apart(one: str, other: str) -> bool:
     """Whether a caption that has both nouns means two persons or animals: "a boy helps a woman".
 
-    Not by synonyms, nor by a word for several: "a man in a crowd".
+    Synonyms may mean one, and so may a word for several: "a man in a crowd".
     """
     are_synonyms = not meaning(one).synsets.isdisjoint(meaning(other).synsets)
     if one in GROUPS or other in GROUPS or are_synonyms:
@@ -197,14 +197,15 @@ def _pronouns_change(caption: Caption, old: Slot, new: Slot) -> bool:
     old: the noun that stands there now. new: the one that takes its position.
     """
     old_gender = None if old.plural else gender(old.entry)
-    return pronoun_edits(caption, old.noun, old=old_gender, new=new.entry, plural=new.plural) != []
+    edits = pronoun_edits(caption, old.noun, old=old_gender, new=new.entry, plural=new.plural)
+    return edits is None or len(edits) > 0  # None: no form would agree
 
 
 def _can_move(caption: Caption, chunk: Chunk) -> bool:
     """Whether a noun phrase can be moved, so that the caption stays grammatical and says something else.
 
-    Not one with a pronoun, a negated one, or one of two with the same head. Nor one that others depend on or that
-    depends on another: with an apposition; before "of" or a particle ("puts a hat on"); behind "of" or "with".
+    It cannot if it has a pronoun, is negated, or if another phrase has the same head; nor if it has an apposition, or
+    stands before "of" or a particle ("puts a hat on"), or behind "of" or "with".
     """
     tokens = caption.tokens
     root = tokens[chunk.root]
@@ -270,8 +271,8 @@ class SwapAttribute(ListingOperator):
 class Paraphrase(ListingOperator):
     """Swap phrases without changing the meaning: "a dog next to a cat" -> "a cat next to a dog".
 
-    Also coordinated adjectives, "black and white". Only if no other modifier is attached to either side, since it would
-    change its owner.
+    Adjectives that "and" joins are swapped, too: "black and white". No other modifier may be attached to either phrase,
+    since it would then belong to the other one.
     """
 
     def list_rows(self, evidence: Evidence, batch: Batch, seed: int) -> list[Row]:

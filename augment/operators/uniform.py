@@ -185,8 +185,8 @@ def _numerals_by_value(numerals: Entries) -> dict[int, str]:
 class UniformPreposition(UniformOperator):
     """Replace a preposition by any frequent one that shares no set of Table 8 with it: "on a table" -> "with a table".
 
-    As frequent as the rarest noun of the lexicon; several words ("in front of") are one preposition, which is in the
-    sets of all its words: "next to" is never replaced by "near".
+    Frequent ones are at least as frequent as the rarest noun of the lexicon. Several words ("in front of") are one
+    preposition, which is in the sets of all its words: "next to" is never replaced by "near".
     """
 
     def options(self, evidence: Evidence, lexicon: Lexicon) -> list[Option]:
@@ -221,22 +221,22 @@ def _frequent_prepositions(lexicon: Lexicon) -> tuple[str, ...]:
 class UniformShuffle(ListingOperator):
     """Permute the noun phrases: "a boy throws a ball to a dog" -> "a ball throws a dog to a boy".
 
-    Not the interchangeable ones, as in VSE-C's released code: none takes the place of one that a comma, "and", "or" or
-    "with" joins it to ("three boys and a girl").
+    As in VSE-C's released code, interchangeable ones stay: a phrase never takes the place of one that a comma, "and",
+    "or" or "with" joins it to ("three boys and a girl").
     """
 
     def list_rows(self, evidence: Evidence, batch: Batch, seed: int) -> Iterator[Row]:
         """Permute the noun phrases of a caption in each allowed way, in random order.
 
-        A phrase is moved only to where a phrase of another group stood. Of more than ENUMERATED phrases, only some
-        random permutations are tried.
+        A phrase is moved only to where a phrase of another group stood. If there are more than ENUMERATED phrases, only
+        some random permutations are tried.
         """
         caption = evidence.caption
         tokens = caption.tokens
         chunks = [chunk for chunk in caption.chunks if tokens[chunk.root].pos in ("NOUN", "PROPN")]
         # Neighbours that only JOINING words separate are of one group; elsewhere the number of the group goes up.
         between = [set(caption.lowered[left.end : right.start]) for left, right in pairwise(chunks)]
-        begins_group = [not words or not words <= JOINING for words in between]
+        begins_group = [not (words and words <= JOINING) for words in between]
         groups = list(accumulate(begins_group, initial=0))
         rng = record_rng(seed, self.name, caption.caption_id)
         for order in _permutations_across_groups(groups, rng):
@@ -294,8 +294,8 @@ def _permutations_across_groups(groups: Sequence[int], rng: Random) -> list[tupl
 class UniformAttribute(UniformOperator):
     """Replace an attribute by any of the paper's 37; if there is none, add one to a noun.
 
-    "a red car" -> "a snowy car"; "a car" -> "a snowy car". Not those that a caption of the image mentions, and no
-    others of their groups.
+    "a red car" -> "a snowy car"; "a car" -> "a snowy car". Attributes that a caption of the image mentions, and others
+    of their groups, are never inserted.
     """
 
     def options(self, evidence: Evidence, lexicon: Lexicon) -> list[Option]:
@@ -305,7 +305,8 @@ class UniformAttribute(UniformOperator):
         slots = attribute_slots(caption)
         mentions = evidence.caption_mentions["attribute"] | evidence.sibling_mentions["attribute"]
         mentioned = {word for _, word in mentions} | {slot.entry for slot in slots}
-        excluded = mentioned | {name for name, word in table.univse_groups if word in mentioned}
+        # `univse_groups` has the pairs of attributes that are in one group.
+        excluded = mentioned | {name for name, other in table.univse_groups if other in mentioned}
         names = tuple(name for name in table.univse if name not in excluded)
         options = [
             Option(position=slot.start, names=names, row=partial(replace_attribute, caption, slot)) for slot in slots

@@ -56,7 +56,7 @@ def read_attributes(caption: Caption, nouns: Nouns, states: Iterable[Described])
 
     nouns: which objects the nouns name. states: verbs that say something of an object alone, see `ClauseRelations`.
     """
-    # First all pairs of an object and a word that may say something of it, then the attributes of which they are part.
+    # First collect all pairs of an object and a word that may say something of it; below, words become attributes.
     described = {Described(object, token) for token, object in nouns.modifiers.items()}
     described.update(states)
     clauses = Clauses(caption, nouns)
@@ -75,6 +75,7 @@ def read_attributes(caption: Caption, nouns: Nouns, states: Iterable[Described])
             holder = caption.tokens[caption.tokens[token.head].head]
             things = nouns.objects_of(holder.index) if holder.pos != "VERB" else clauses.subjects(holder.index)
             described.update(Described(object, index) for object in things[:1])
+            # "Dressed" alone says nothing of the man.
             described.difference_update(Described(object, holder.index) for object in things)
         elif caption.lowered[index] in FORMS and index in nouns.stands_for:  # "a group of dogs"
             described.update(Described(object, index) for object in nouns.objects_of(index)[:1])

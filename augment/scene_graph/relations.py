@@ -194,7 +194,7 @@ def read_relations(caption: Caption, nouns: Nouns) -> ClauseRelations:
             collector.add(nouns.objects_of(token.index), nouns.objects_of(token.head)[:1], (), "have")
     denied = denied_tokens(caption)
     asserted = [relation for relation in collector.relations if denied.isdisjoint(relation.tokens)]
-    # Of several relations of one name between two objects the first counts: it is the last to be put in.
+    # If several relations of one name hold between two objects, the first stays: it is put into the dict last.
     distinct = {(relation.subject, relation.object, relation.name): relation for relation in reversed(asserted)}
     in_order = sorted(distinct.values(), key=lambda r: (r.tokens or (r.object,), r.subject, r.object))
     return ClauseRelations(tuple(in_order), [state for state in states if state.word not in denied])
@@ -205,6 +205,7 @@ def is_substance(noun: str) -> bool:
     """Whether a noun's first WordNet sense is a food, liquid or substance, or it is listed."""
     wordnet = WordNet.load()
     first = wordnet.senses(noun, "n")[:1]
+    # `first_above` gives their number if the sense is below none of them.
     is_below = bool(first) and wordnet.first_above(*SUBSTANCE_SYNSETS)[first[0]] < len(SUBSTANCE_SYNSETS)
     return noun in WORDS["substances"] or bool(is_below)
 

@@ -76,10 +76,10 @@ class Slot(NamedTuple):
 
     kind: noun, numeral, preposition, attribute or verb.
     entry: as a lexicon counts it: "tennis racket", "a", "in front of".
-    noun: a token: of a noun its head; of a numeral or attribute the noun that it counts or describes; of a preposition
-        its object; of a verb the verb itself.
-    form: of a noun "plural", "a", "some" (a mass noun), "the" or "bare"; of an attribute "attributive" or "predicative"
-        ("the car is **red**"); of a verb its pattern, "object", "prep:on" or "bare"; else "".
+    noun: a token: the head of a noun; the noun that a numeral or attribute counts or describes; the object of a
+        preposition; the verb itself.
+    form: for a noun "plural", "a", "some" (a mass noun), "the" or "bare"; for an attribute "attributive" or
+        "predicative" ("the car is **red**"); for a verb its pattern, "object", "prep:on" or "bare"; else "".
     contexts: what stands around it, such as "dobj:throw" and "left:a", the governor or noun first. A lexicon counts how
         often an entry has each of them.
     """
@@ -108,12 +108,14 @@ def is_cut_compound(caption: Caption, root: int) -> bool:
 
     root: the token index of the phrase's head.
     """
-    for following in caption.tokens[root + 1 : root + 2]:
-        if following.pos == "NOUN" and following.dep not in ("appos", "npadvmod"):
-            return True
-        # "A boy | scout salutes", whose second word passes for an adverb or a verb.
-        if following.pos in ("ADV", "ADJ", "VERB") and following.tag not in ("VBZ", "VBG", "VBD"):
-            return bool(WordNet.load().senses(f"{caption.tokens[root].lemma} {following.lower}", "n"))
+    if root + 1 == len(caption.tokens):
+        return False
+    following = caption.tokens[root + 1]
+    if following.pos == "NOUN" and following.dep not in ("appos", "npadvmod"):
+        return True
+    # "A boy | scout salutes", whose second word passes for an adverb or a verb.
+    if following.pos in ("ADV", "ADJ", "VERB") and following.tag not in ("VBZ", "VBG", "VBD"):
+        return bool(WordNet.load().senses(f"{caption.tokens[root].lemma} {following.lower}", "n"))
     return False
 
 
@@ -131,7 +133,7 @@ def noun_slots(caption: Caption) -> tuple[Slot, ...]:
         start = chunk.root
         while start > chunk.start and tokens[start - 1].dep in ("compound", "nmod") and tokens[start - 1].head >= start:
             start -= 1
-        # Words alone, such as no "42" and no ":)", and no name.
+        # Only words, not "42" or ":)"; and no part of a name.
         if not all(token.text.replace("-", "").isalpha() for token in tokens[start : chunk.root + 1]):
             continue
         if start > 1 and _is_in_name(caption, start - 1):
@@ -156,8 +158,8 @@ def noun_slots(caption: Caption) -> tuple[Slot, ...]:
 def _has_unclear_number(caption: Caption, chunk: Chunk) -> bool:
     """Whether a noun phrase has a singular determiner and a plural head, so that no edit of it is safe.
 
-    Such as a possessive without apostrophe ("licks a girls | hand"), a typo ("a women"), or a verb tagged as a noun ("a
-    bee clings"). "A few dogs", "a dozen eggs" and "another two men" are plurals.
+    Such a head may be a possessive without apostrophe ("licks a girls | hand"), a typo ("a women"), or a verb tagged as
+    a noun ("a bee clings"). "A few dogs", "a dozen eggs" and "another two men" are plurals, and clear.
     """
     if caption.tokens[chunk.root].tag != "NNS":
         return False
@@ -223,10 +225,10 @@ def attribute_slots(caption: Caption) -> tuple[Slot, ...]:
 
 
 def _is_in_name(caption: Caption, index: int) -> bool:
-    """Whether a word and the next one are of a name: "the White House".
+    """Whether a word and the next one begin with a capital as parts of a name do: "the White House".
 
-    Not in a text that Begins All Words So; and the first word of a text only with two more: "Golden Gate Bridge", not
-    "Young Asian woman".
+    Never in a text that Begins All Words So. The first word of a text has a capital anyway, so that the two words after
+    it must have one: "Golden Gate Bridge", not "Young Asian woman".
     """
     words = [token.text for token in caption.tokens[index : index + (2 if index else 3)]]
     if len(words) < 2 or not all(word[0].isupper() and word[1:].islower() for word in words):
@@ -275,7 +277,7 @@ def numeral_slots(caption: Caption) -> tuple[Slot, ...]:
             entry = numeral_entry(token)
             if entry is None or caption.word(index - 1) in ARTICLES:  # "a three wheeler", "a two dogs"
                 continue
-            # One of the two is a mistake, of the parse or of the caption: nothing that agrees could be made of it.
+            # "A dogs": parse or caption has a mistake, and no edit would make the two agree.
             if (root.tag == "NNS") != (numeral_value(entry) > 1):
                 continue
             governed = governor_context(caption, root)

@@ -52,6 +52,7 @@ def verb_table() -> Verbs:
         body=frozenset(chain.from_iterable(body)),
         objects=frozenset(chain(*objects, holding, held)),
         body_pairs=pairs_within_groups(body, map(str.split, table["together"])),
+        # Who holds a thing may also carry it, or do to it any of `held`.
         object_pairs=pairs_within_groups(objects, [holding], product(holding, held)),
     )
 
@@ -119,7 +120,7 @@ def verb_slots(caption: Caption) -> tuple[Slot, ...]:
             context = "obj:"
         else:
             continue
-        # "A bench sits by a lake": of what is not alive, a posture may as well be another.
+        # "A bench sits by a lake" or stands there: of what is not alive, several postures may be said.
         doer = subject_of(caption, token)
         if doer is None or (token.lemma in verb_table().postures and semantic_class(doer.lemma) not in LIVING):
             continue

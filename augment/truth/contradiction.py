@@ -45,7 +45,7 @@ class Violation(NamedTuple):
         """Give the negative's row this reason, with what decides."""
         row.reason = self.reason
         row.sibling_id = self.sibling_id
-        # Of a negation, what it takes to be absent precedes the word that decides: "hat: cap".
+        # If the row is a negation, what it takes to be absent precedes the word that decides: "hat: cap".
         row.detail = self.word if self.word is None or row.absent is None else f"{row.absent}: {self.word}"
 
 
@@ -63,7 +63,7 @@ def said_by_caption(reason: str, evidence: Evidence, kind: str, fits: Callable[[
 
 
 def said_by_sibling(reason: str, evidence: Evidence, kind: str, fits: Callable[[Mention], bool]) -> Violation | None:
-    """As `said_by_caption`, of the other captions of the image; its word is that of the first one that has any."""
+    """As `said_by_caption`, for the other captions of the image; the word is from the first one that has such."""
     said = evidence.first_sibling_mention(kind, fits)
     return None if said is None else Violation(reason, _word_of_mention(kind, said.mention), said.sibling_id)
 
@@ -106,7 +106,7 @@ def noun_violation(replaced: str, new: str, evidence: Evidence, lexicon: Lexicon
     """
     number = lexicon.nouns.number.get(new)
     index = lexicon.coreference
-    if number is None:
+    if number is None:  # a noun that the lexicon lacks: an index of it alone
         number = 0
         index = CoreferenceIndex((new,))
     elif not possible_nouns(evidence, lexicon, replaced)[number]:  # mostly, and one look tells
@@ -143,11 +143,11 @@ def likely_violation(row: Row, evidence: Evidence) -> Violation:
 def interchangeable(caption: Caption, first: Token, second: Token) -> bool:
     """Whether two heads are in a conjunction, in a symmetric relation, or in equivalent positions.
 
-    "A trick on a bike on a ramp": objects of equal prepositions may be in either order. "A girl is
-    behind a car and a boy is behind the car": two clauses state the same of each.
+    "A trick on a bike on a ramp": objects of equal prepositions may be in either order. "A girl is behind a car and a
+    boy is behind the car": two clauses state the same of each.
     """
-    # Of "a dog and a cat near a bed" the cat has the place of the dog in the parse: what holds for the first conjuncts
-    # holds for the nouns.
+    # In "a dog and a cat near a bed" only the dog is attached to the rest in the parse: so the first conjuncts are
+    # looked at, too.
     first_conjuncts = (caption.first_conjunct(first), caption.first_conjunct(second))
     are_objects = all(token.dep == "pobj" for token in first_conjuncts)
     if are_objects and len({caption.lowered[token.head] for token in first_conjuncts}) == 1:
@@ -215,10 +215,10 @@ def _stated_relations(caption: Caption) -> tuple[Statement, ...]:
 
 
 def _follows_after_swap(caption: Caption, first: int, second: int) -> bool:
-    """Whether a caption, after two nouns have changed places, says only what it says as it is.
+    """Whether a caption in which two nouns have changed places states only what it states before.
 
-    "A man and a dog sit on a bed": both statements that the swap makes, the man on the bed and the dog on it, are made
-    already. False if the caption states nothing of the two. first, second: the tokens of the nouns.
+    "A man and a dog sit on a bed": after the swap the man and the dog are each on the bed, as before. False if the
+    caption states nothing of the two. first, second: the tokens of the nouns.
     """
     stated = _stated_relations(caption)
     swapped = {first: second, second: first}
@@ -231,9 +231,9 @@ def _follows_after_swap(caption: Caption, first: int, second: int) -> bool:
 
 
 def _says_more_of_one(caption: Caption, first: Token, second: Token) -> bool:
-    """Whether a caption says of one of two things that are near each other what need not be true of the other: that it
-    does something to a third thing ("a man **rides** a horse next to a woman"), or wears it. Where it is does not
-    count: what is near it is mostly there, too.
+    """Whether a caption says something of one of two things near each other that need not be true of the other: that it
+    does something to a third thing ("a man **rides** a horse next to a woman"), or wears it. A statement of where it is
+    does not count: the other one is mostly there, too.
     """
     both = (first.index, second.index)
     for statement in _stated_relations(caption):
@@ -281,6 +281,7 @@ def _is_with(caption: Caption, holder: Token, thing: Token) -> bool:
         return False
     if caption.phrase_start(thing.index) == governor.index + 1 and holder.index == governor.index - 1:
         return True
+    # "Holds a plate on a table with oranges": the parse attaches "with" to the verb, or to what is above that.
     above = caption.tokens[holder.head]
     return governor.head in (above.index, above.head) and holder.dep in ("dobj", "pobj")
 

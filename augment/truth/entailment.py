@@ -30,8 +30,8 @@ from ..slots.verbs import governor_of, preposition_uses
 OPTIONAL = {"amod", "advmod", "npadvmod", "prep", "acl", "relcl", "advcl", "cc", "conj", "punct", "det"}
 KIND_OF_POS = {"NOUN": "noun", "VERB": "verb", "ADJ": "attribute", "ADP": "preposition"}  # by part of speech
 MODIFIERS = ("amod", "compound", "nmod")
-LIGHT = ("be", "do", "have", "make")  # verbs that say nothing
-PLACES = ("on", "in", "at")  # "a dog next to a cat on a couch": both are on it
+LIGHT = ("be", "do", "have", "make")  # verbs that say nothing by themselves
+PLACES = ("on", "in", "at")  # what follows one of these is true of both: "a dog next to a cat on a couch"
 PAIRS = 1 << 16  # pairs of words whose relation is cached
 
 
@@ -66,14 +66,14 @@ def is_kind_of(kind: str, old: str, new: str) -> bool:
 def leaves_open(kind: str, old: str, new: str) -> bool:
     """Whether `new` may be true as well where a caption says `old`, both words of a kind.
 
-    Of nouns and verbs: one is the other's hypernym in some sense, or they may be the same person (man~surfer). An
-    attribute: it is of another dimension (red~old), or more general. A preposition: both may hold (in~near). A numeral:
-    it is one, since where there are several there is also one.
+    A noun or verb may if one of the two is the other's hypernym in some sense, a noun also if they may be the same
+    person (man~surfer); an attribute if it is of another dimension (red~old), or more general; a preposition if both
+    may hold (in~near); the numeral one, since where there are several there is also one.
     """
     if kind == "noun":
-        is_person_of_one_sex = {gender(old), gender(new)} != {"any"}
+        tells_gender = {gender(old), gender(new)} != {"any"}  # "man" does, "surfer" does not
         is_single = GROUPS.isdisjoint((old, new))
-        if is_person_of_one_sex and is_single and persons_may_be_same(old, new):
+        if tells_gender and is_single and persons_may_be_same(old, new):
             return True
         return is_kind_of(kind, new, old) or _noun_may_be_below(old, new) or _noun_may_be_below(new, old)
     if kind == "attribute":
@@ -119,9 +119,9 @@ def content_words(tokens: Sequence[Token]) -> set[ContentWord]:
 def span_excludes_word(caption: Caption, text: Caption, span: ChangedSpan) -> bool:
     """Whether a changed span replaces a word by another of its part of speech that cannot be true beside it.
 
-    "Eating" by "looking at"; not "a pizza" by "some hot food". span: tokens of the caption, and of the text.
+    It does if it turns "eating" into "looking at", but not "a pizza" into "some hot food".
     """
-    # A word that stands elsewhere in the other text as well has only moved.
+    # All words of the other text are looked at, as a word that stands elsewhere in it has only moved.
     of_caption = content_words(caption.tokens)
     of_text = content_words(text.tokens)
     old = content_words(caption.tokens[span.start : span.end])
@@ -172,8 +172,8 @@ def _tree_as_text(caption: Caption, token: Token) -> str:
     preposition, if it is a place.
     """
     tokens = caption.tokens
-    left_out: range | tuple[()] = ()
-    joined = [token]
+    left_out: range | tuple[()] = ()  # the tokens of the preposition
+    joined = [token]  # with its conjuncts, or what it is near
     link = token.dep
     for member in joined:  # it grows while it is read: a conjunct may have conjuncts
         joined += caption.dependents(member.index, "conj")

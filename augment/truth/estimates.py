@@ -70,7 +70,7 @@ class Transition(NamedTuple):
     new: str
 
 
-# A transition, also of all things of a semantic class, which then takes the place of the thing.
+# A Transition; or one of all things of a semantic class, whose number then stands in the place of the thing.
 GeneralTransition = tuple[str, str | int, str]
 
 
@@ -82,7 +82,7 @@ def is_transition(kind: str) -> bool:
 def assertions_of(kind: str, caption: Caption) -> set[Assertion]:
     """The assertions of a caption by words of a kind: {("dog", "2"), ("tree", "0")}, or {("couch", "red")}.
 
-    The number "0" is that of a bare plural. Mentions without a thing assert nothing.
+    The number of a bare plural ("trees") is "0". Mentions without a thing assert nothing.
     """
     return {(thing, str(value)) for thing, value in KINDS[kind].mentions(caption) if thing}
 
@@ -91,9 +91,9 @@ def assertions_of(kind: str, caption: Caption) -> set[Assertion]:
 def assertion_value(kind: str, entry: str) -> str:
     """An entry as the value of an assertion: numerals become digits ("a" -> "1", "three" -> "3"), others stay.
 
-    "One" is not the 1 of "a": of two dogs, a caption in twelve says "a dog" all the same, but none "one dog".
+    "one" stays, too, as it says more than "a": of two dogs, a caption in twelve says "a dog", but none "one dog".
     """
-    return str(numeral_value(entry)) if kind == "numeral" and entry not in ("one", "1") else entry
+    return str(numeral_value(entry)) if kind == "numeral" and entry != "one" else entry
 
 
 @lru_cache(maxsize=1 << 16)
@@ -151,7 +151,7 @@ class Associations:
         self._column = column.astype(np.int32)
         self._count = together[row, column]
         self._starts = np.searchsorted(row, np.arange(len(words) + 1)).tolist()
-        self._usual = (pairs[0, 1:] + 0.5) / (pairs[0, 0] + 1.0)  # p(y)
+        self._usual = (pairs[0, 1:] + 0.5) / (pairs[0, 0] + 1.0)  # p(y), never 0
         self.log_odds = reproducible.log(self._usual / (1 - self._usual))
         self._class_of_word = np.array([semantic_class(word) for word in words], int)
         self._class_of_entry = np.array([semantic_class(entry) for entry in entries], int)
@@ -190,17 +190,21 @@ class Associations:
         return max(words, key=lambda word: self._lifts[self.words[word], column], default=None)
 
     def _lift_of_entries(self, row: int) -> np.ndarray:
-        """p(y | x) / p(y) of a word x and each entry y, smoothed by their semantic classes: shape (entries,)."""
+        """p(y | x) / p(y) of a word x and each entry y, smoothed by their semantic classes: shape (entries,).
+
+        row: the number of the word x.
+        """
         of_row = slice(self._starts[row], self._starts[row + 1])
-        together = np.zeros(len(self._usual))
+        together = np.zeros(len(self._usual))  # n(x, y)
         together[self._column[of_row]] = self._count[of_row]
-        given = self._mentioned[row] + SMOOTHING
-        share = self._by_class[self._class_of_word[row]]
+        given = self._mentioned[row] + SMOOTHING  # n(x) + SMOOTHING
+        share = self._by_class[self._class_of_word[row]]  # p(y | class of x)
         # Sums over the entries of each class, (CLASSES,): of n(x, y), of p(y | class of x) and of p(y).
         together_of_class = np.bincount(self._class_of_entry, together, CLASSES)
         share_of_class = np.bincount(self._class_of_entry, share, CLASSES)
         usual_of_class = np.bincount(self._class_of_entry, self._usual, CLASSES)
         smoothed_of_class = (together_of_class + SMOOTHING * share_of_class) / given  # p(k(y) | x)
+        # A class may have no entry, and then p(k) is 0; each entry has p(y) > 0.
         lift_of_class = smoothed_of_class / np.maximum(usual_of_class, 1e-12)
         expected = lift_of_class[self._class_of_entry] * self._usual  # p'(y | x)
         return (together + SMOOTHING * expected) / given / self._usual
@@ -215,7 +219,9 @@ class Transitions:
 
     @cached_property
     def _counts(self) -> Counter[GeneralTransition]:
-        """The counts, with their sums over the things of a class, over all things, and over all old values."""
+        """The counts, with sums over the things of a class (under its number), and over all things and all old values
+        (under "").
+        """
         summed: Counter[GeneralTransition] = Counter(self._unsummed)
         for (old, thing, new), number in self._unsummed.items():
             summed[old, semantic_class(thing), new] += number
@@ -255,21 +261,21 @@ class Truth:
         return ImageTruth(self, tuple(captions))
 
     @cached(TRANSITIONS)
-    def p_transition(self, kind: str, change: Transition, agreeing: int, captions: int) -> float:
-        """The calibrated probability that a change of the value of a thing is true of an image.
+    def p_transition(self, kind: str, transition: Transition, agreeing: int, captions: int) -> float:
+        """The calibrated probability that the new value of a thing is true of an image.
 
         agreeing: the number of captions of the image that assert the old value. captions: the number of its captions.
         """
         # Coefficients in the order of the features in EXPECTED.
         bias, of_log_odds, of_agreeing, of_captions = self.calibration[kind]
-        logit = bias + of_log_odds * self.log_odds(kind, change)
+        logit = bias + of_log_odds * self.log_odds(kind, transition)
         logit += of_agreeing * log1p(agreeing)
         logit += of_captions * log(captions)
         return round(1 / (1 + exp(-logit)), DIGITS)
 
-    def log_odds(self, kind: str, change: Transition) -> float:
-        """The log odds of a change of the value of a thing, before calibration."""
-        chance = self.transitions[kind].probability(*change)
+    def log_odds(self, kind: str, transition: Transition) -> float:
+        """The log odds that another caption gives a thing the new value, before calibration."""
+        chance = self.transitions[kind].probability(*transition)
         return log(chance / (1 - chance))
 
     @classmethod
@@ -307,7 +313,7 @@ def _associations_from_counts(
 ) -> Associations:
     """The associations of one kind of word, from its counts; those of words that are not in `entries` are left out.
 
-    said, entry: of each count, the word that one caption says, and the entry that another entails; "" for any.
+    said, entry: for each count, the word that one caption says, and the entry that another entails; "" for any.
     """
     # Row and column 0 of `pairs` are those of "", any word and any entry.
     column_of = {name: column for column, name in enumerate(["", *entries])}
@@ -334,8 +340,10 @@ class ImageTruth:
     def p_true(self, row: Row, caption: Caption) -> float | None:
         """Probability that one more caption of the image would make `row` true; None if not estimated.
 
-        caption: the caption of the image that the candidate was proposed for. Of a negation: that what it takes to be
-        absent is present.
+        For a row that replaces a word by a negation ("a dog without a ball") it is that of its `assertion`: that the
+        image shows what the row takes to be absent.
+
+        caption: the caption of the image that the row was proposed for.
         """
         if row.change in ("negated_noun", "negated_verb"):
             return None if row.assertion is None else self.p_true(row.assertion, caption)
@@ -345,10 +353,11 @@ class ImageTruth:
         if not is_transition(kind):
             entry = self.truth.associations[kind].entries.get(row.replacement)
             return None if entry is None else float(self._p_words(kind)[entry])
-        change = _transition_of_row(kind, row, caption)
-        if change is None:
+        transition = _transition_of_row(kind, row, caption)
+        if transition is None:
             return None
-        return self.truth.p_transition(kind, change, self._captions_with_old_value(kind, change), len(self.captions))
+        agreeing = self._captions_with_old_value(kind, transition)
+        return self.truth.p_transition(kind, transition, agreeing, len(self.captions))
 
     @cached_property
     def likely_nouns(self) -> np.ndarray:
@@ -362,21 +371,20 @@ class ImageTruth:
     def expected_nouns(self, caption: Caption) -> np.ndarray | None:
         """The log-odds that another caption of the image mentions each noun of the lexicon, given this one: (entries,).
 
-        The log-odds of any caption, plus what the nouns of this one add or take.
-
-        Not calibrated. None if there is no estimate for nouns.
+        They are the log-odds for any caption, plus the evidence of the nouns of this one; not calibrated. None if there
+        is no estimate for nouns.
         """
-        known = self.truth.associations.get("noun")
-        return None if known is None else known.log_odds + known.score(mentioned_nouns(caption))
+        associations = self.truth.associations.get("noun")
+        return None if associations is None else associations.log_odds + associations.score(mentioned_nouns(caption))
 
     @cached(IMAGES)
     def _p_words(self, kind: str) -> np.ndarray:
         """The calibrated probability that each entry of a kind of word is true of the image: (entries,), read-only."""
-        known = self.truth.associations[kind]
+        associations = self.truth.associations[kind]
         # A logistic regression; its coefficients are in the order of the features in EXPECTED.
         bias, of_log_odds, of_evidence, of_person, of_captions = self.truth.calibration[kind]
-        logits = of_log_odds * known.log_odds + of_evidence * self._evidence_for_entries(kind)
-        logits += of_person * known.is_person
+        logits = of_log_odds * associations.log_odds + of_evidence * self._evidence_for_entries(kind)
+        logits += of_person * associations.is_person
         same_for_all = bias + of_captions * log(len(self.captions))
         return read_only(reproducible.sigmoid(logits + same_for_all).round(DIGITS))
 
@@ -384,18 +392,18 @@ class ImageTruth:
         """The features of the calibration for a candidate (see EXPECTED); None if there is no estimate."""
         kind = row.change
         if is_transition(kind):
-            change = _transition_of_row(kind, row, caption)
-            if change is None:
+            transition = _transition_of_row(kind, row, caption)
+            if transition is None:
                 return None
-            agreeing = log1p(self._captions_with_old_value(kind, change))
-            return [1.0, self.truth.log_odds(kind, change), agreeing, log(len(self.captions))]
-        known = self.truth.associations[kind]
-        entry = known.entries[row.replacement]
+            agreeing = log1p(self._captions_with_old_value(kind, transition))
+            return [1.0, self.truth.log_odds(kind, transition), agreeing, log(len(self.captions))]
+        associations = self.truth.associations[kind]
+        entry = associations.entries[row.replacement]
         return [
             1.0,
-            known.log_odds[entry],
+            associations.log_odds[entry],
             self._evidence_for_entries(kind)[entry],
-            known.is_person[entry],
+            associations.is_person[entry],
             log(len(self.captions)),
         ]
 
@@ -405,9 +413,9 @@ class ImageTruth:
         mentioned = frozenset[str]().union(*map(mentioned_nouns, self.captions))
         return read_only(self.truth.associations[kind].score(mentioned))
 
-    def _captions_with_old_value(self, kind: str, change: Transition) -> int:
+    def _captions_with_old_value(self, kind: str, transition: Transition) -> int:
         """The number of captions that assert the old value of a thing, including the one to be changed."""
-        return self._captions_of_assertions(kind)[change.thing, change.old]
+        return self._captions_of_assertions(kind)[transition.thing, transition.old]
 
     @cached(IMAGES)
     def _captions_of_assertions(self, kind: str) -> Counter[Assertion]:
@@ -416,8 +424,8 @@ class ImageTruth:
 
 
 def _transition_of_row(kind: str, row: Row, caption: Caption) -> Transition | None:
-    """What value of a thing a candidate changes, such as ("2", "dog", "3"); None if it adds a value or the thing is
-    mentioned twice.
+    """The transition that a candidate makes, such as ("2", "dog", "3") if it turns two dogs into three; None if it adds
+    a value or the thing is mentioned twice.
 
     kind: numeral or another kind that is estimated by transitions; the values are numbers or attributes.
     """

@@ -49,9 +49,9 @@ from .estimates import (
 if TYPE_CHECKING:
     import pyarrow as pa
 
-WORDS = ("noun", "verb")
-KEYS = ("kind", "said", "of", "entry")
-PAIRS = "pairs"
+WORDS = ("noun", "verb")  # the kinds estimated by associations; the others are by transitions, see the estimates
+KEYS = ("kind", "said", "of", "entry")  # the columns that say what a row counts
+PAIRS = "pairs"  # the column with the number of pairs of captions
 FOLDS = 6
 MIN_PAIRS = 20  # words mentioned by the first caption of fewer pairs are left out
 STEPS = 50  # of Newton's method, at most
@@ -108,8 +108,9 @@ def split_by_fold(table: pa.Table, images: pa.Array) -> list[pa.Table]:
     import pyarrow.compute as pc
 
     image = pc.index_in(table["image_id"], images).fill_null(-1).to_numpy()
-    folds = np.array([*map(fold_of_image, images.to_pylist()), -1])[image]
-    return [table.filter(folds == number) for number in range(FOLDS)]
+    # The last entry, which the index -1 finds, is for other images: they are of no fold.
+    fold_of_row = np.array([*map(fold_of_image, images.to_pylist()), -1])[image]
+    return [table.filter(fold_of_row == number) for number in range(FOLDS)]
 
 
 def count_fold(parses: pa.Table, lexicon: Lexicon) -> pa.Table:
@@ -118,7 +119,7 @@ def count_fold(parses: pa.Table, lexicon: Lexicon) -> pa.Table:
 
 
 class EntailedEntries:
-    """Finds, of the entries of a lexicon, those that a caption entails: that must be true of the image if it is.
+    """Finds the entries of a lexicon that a caption entails: that must be true of the image if the caption is.
 
     A noun entails itself, its synonyms, and their hypernyms by first senses: a "puppy" entails "puppy", "dog" and
     "animal", but no "poodle". This is narrower than negcap.augment.language.coreference, which compares all senses in
@@ -134,7 +135,7 @@ class EntailedEntries:
                 self._nouns_of_synset[synset].append(number)
 
     def __call__(self, kind: str, caption: Caption) -> np.ndarray:
-        """Entry numbers: of kind "noun", those that its nouns entail, ascending; of "verb", those it mentions."""
+        """The numbers of the nouns that a caption entails, ascending; with `kind` "verb", of the verbs in it."""
         if kind == "noun":
             return np.array(sorted(frozenset[int]().union(*map(self.of_noun, mentioned_nouns(caption)))), int)
         known = self.lexicon.entries("verb").number
@@ -229,11 +230,10 @@ def count_transitions(images: Iterable[Sequence[set[Assertion]]]) -> dict[Transi
                 values_of_noun.setdefault(thing, {}).setdefault(number, set()).add(asserted)
         other_captions = len(captions) - 1
         for thing, given in values_of_noun.items():
-            # What captions say of the thing, by whatever noun, and how many captions say each value.
-            # With "dog" go the values of "puppy": {0: {"2"}, 1: {"3"}}, by the number of the caption.
+            # What each caption says of the thing by any noun, such as "puppy" for "dog": {0: {"2"}, 1: {"3"}}.
             nouns = [values_of_noun[other] for other in values_of_noun if is_same_thing(thing, other)]
             values_of_caption = _joined_values(nouns)
-            captions_with = Counter(new for values in values_of_caption.values() for new in values)
+            captions_with = Counter(new for values in values_of_caption.values() for new in values)  # by value
             for number, olds in given.items():
                 for old in olds:
                     counts[Transition(old=old, thing=thing, new="")] += other_captions
@@ -248,7 +248,7 @@ def count_transitions(images: Iterable[Sequence[set[Assertion]]]) -> dict[Transi
 def _joined_values(nouns: Sequence[Mapping[int, set[str]]]) -> Mapping[int, set[str]]:
     """The values that each caption gives a thing, by any of its nouns: "dog" {0: {"2"}}, "puppy" {1: {"3"}} joined.
 
-    nouns: for each noun, the values that captions give it, by the number of the caption. The result is by it, too.
+    nouns: for each noun, the values that captions give it, by the number of the caption, as in the result.
     """
     if len(nouns) == 1:
         return nouns[0]
@@ -260,19 +260,20 @@ def count_entailments(images: Sequence[Sequence[Caption]], entailed: EntailedEnt
     """A table of counts of caption pairs in some images, each a list of its captions."""
     import pyarrow as pa
 
+    # For each caption of each image: the nouns that it mentions, and the entries that it entails, by kind.
     read = [
         [(mentioned_nouns(caption), {kind: entailed(kind, caption) for kind in WORDS}) for caption in captions]
         for captions in images
     ]
     words = sorted({noun for nouns, _ in chain.from_iterable(read) for noun in nouns})
-    number = {word: row for row, word in enumerate(words)}
+    id_of_word = {word: number for number, word in enumerate(words)}
 
     tables = []
     for kind in WORDS:  # pairs by the word that the first caption mentions and the entry that the second entails
         names = entailed.lexicon.entries(kind).names
         words_of_images = (
             [
-                WordsOfCaption(words=np.array([number[noun] for noun in nouns], int), entries=entries[kind])
+                WordsOfCaption(words=np.array([id_of_word[noun] for noun in nouns], int), entries=entries[kind])
                 for nouns, entries in captions
             ]
             for captions in read
@@ -319,8 +320,8 @@ def join_folds(folds: Sequence[pa.Table]) -> pa.Table:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    words: list[pa.Array] = []  # of each column of KEYS, its distinct words in order
-    word_numbers: list[np.ndarray] = []  # of each column, the number of the word in each row of all folds
+    words: list[pa.Array] = []  # the distinct words of each column of KEYS, in order
+    word_numbers: list[np.ndarray] = []  # for each column, the number of the word in each row of all folds
     for key in KEYS:
         column = pa.chunked_array([chunk for fold in folds for chunk in fold[key].chunks], pa.string())
         encoded = column.combine_chunks().dictionary_encode()
@@ -329,7 +330,7 @@ def join_folds(folds: Sequence[pa.Table]) -> pa.Table:
         word_numbers.append(rank[encoded.indices.to_numpy()])
     sizes = [max(len(of_column), 1) for of_column in words]
     keys, key_of_row = np.unique(np.ravel_multi_index(word_numbers, sizes), return_inverse=True)
-    pairs: list[np.ndarray] = []  # of each fold, (keys,)
+    pairs: list[np.ndarray] = []  # the pairs of each key in each fold, (keys,)
     start = 0
     for counts in folds:
         rows = key_of_row[start : start + len(counts)]
@@ -380,8 +381,8 @@ def label_candidates(parses: pa.Table, counts: pa.Table, lexicon: Lexicon) -> pa
     """
     import pyarrow as pa
 
-    # The features do not depend on the coefficients.
-    known = Truth.from_table(_with_coefficients(counts, EXPECTED), lexicon)
+    # Only the features are needed, which do not depend on the coefficients: any will do.
+    truth = Truth.from_table(_with_coefficients(counts, EXPECTED), lexicon)
     entailed = EntailedEntries(lexicon)
     labelled = []
     for images in batches(by_image(from_parses(parses))):
@@ -391,7 +392,7 @@ def label_candidates(parses: pa.Table, counts: pa.Table, lexicon: Lexicon) -> pa
         batch = propose_batch(replacers.values(), evidence, lexicon, Limits())
         proposed = {kind: _propose_rows(replacers[kind], batch) for kind in TRUTH_KINDS}
         for number, image in enumerate(divided):
-            estimates = known.of_image(image.shown)
+            estimates = truth.of_image(image.shown)
             caption = image.shown[0]
             for kind in TRUTH_KINDS:
                 for row in proposed[kind][number]:
@@ -473,8 +474,8 @@ def _propose_rows(replacer: ReplacingOperator, batch: Batch) -> list[list[Row]]:
 def is_true(row: Row, caption: Caption, other: Caption, entailed: EntailedEntries) -> bool:
     """Whether the caption `other` of the same image makes a row for `caption` true.
 
-    Of a noun or verb: whether `other` entails it. Of other kinds: whether `other` gives the same thing the same value,
-    such as "two" to "dog".
+    A noun or verb is true if `other` entails it; a number or attribute, if `other` gives it to the same thing, such as
+    "two" to "dog".
     """
     kind = row.change
     if kind in WORDS:
@@ -490,7 +491,7 @@ def fit_coefficients(features: np.ndarray, labels: np.ndarray, mean: np.ndarray)
     """
     coefficients = mean.copy()
     for _ in range(STEPS):
-        # Sums in a fixed order, unlike those of products of matrices: where the slope is 0 decides the result.
+        # The slope decides the result, so its sums have a fixed order, unlike those in products of matrices.
         likely = sigmoid(np.add.reduce(features * coefficients, axis=1))
         slope = np.add.reduce(features * (labels - likely)[:, None]) - (coefficients - mean)
         curve = (features * (likely * (1 - likely))[:, None]).T @ features + np.eye(len(mean))

@@ -64,12 +64,12 @@ def build(captions: str | None, run: Path, only: tuple[str, ...] | None, **given
     \b
     Example: negcap build captions.json --output outputs/mine --operator noun --operator verb
     """
-    from ..engine.cluster import spare_pandas
+    from ..engine.cluster import keep_pandas_unimported
     from ..report.info import write_page
     from ..report.summary import component_lines, corpus_lines, operator_errors, print_summary
     from ..stages import build as verbs
 
-    spare_pandas()
+    keep_pandas_unimported()
     with with_workers(given) as execution:
         tables, warnings = verbs.build(captions, run, given, execution, only or ())
         warn(warnings)

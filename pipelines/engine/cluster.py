@@ -208,7 +208,7 @@ class Executor:
 
 
 class LastSign(NamedTuple):
-    """When the scheduler had last heard of a worker, by its own clock, and since when we know that, by ours."""
+    """When a worker last gave a sign to the scheduler, by the latter's clock, and when we first saw that, by ours."""
 
     heard: float
     since: float
@@ -236,7 +236,7 @@ class Distributed(Executor):
     def client(self) -> Client:
         """The connected Dask client. Raises ClusterError if no scheduler or worker answers."""
         if self._client is None:
-            import distributed  # noqa: F401  it sets the levels of its loggers
+            import distributed  # noqa: F401  first, as its import sets the levels of its loggers
 
             for name in logging.root.manager.loggerDict:
                 if name.partition(".")[0] in ("distributed", "tornado"):
@@ -559,12 +559,12 @@ def dask_setup(worker: object) -> None:
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    # Else it takes a second to free all objects, one by one, before the process ends.
+    # End at once: else it takes a second to free all objects, one by one, before the process ends.
     atexit.register(os._exit, 0)
-    spare_pandas()
+    keep_pandas_unimported()
 
 
-def spare_pandas() -> None:
+def keep_pandas_unimported() -> None:
     """Keep pyarrow from importing pandas with its first array (0.4 s, 45 MB): show it one that is too old."""
     import pyarrow as pa
 

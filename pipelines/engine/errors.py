@@ -77,6 +77,8 @@ def cause(error: BaseException) -> str:
 
 def is_out_of_memory(error: BaseException) -> bool:
     """Whether an error says that something is too large for the memory, of whatever type libraries raise then."""
-    if isinstance(error, EngineError) or not isinstance(error, (MemoryError, RuntimeError, TypeError)):
-        return False
-    return isinstance(error, MemoryError) or _NO_MEMORY.search(str(error)) is not None
+    if isinstance(error, MemoryError):
+        return True
+    # An EngineError is a RuntimeError, but its message is already for users, and may itself speak of memory.
+    may_be_of_torch = isinstance(error, RuntimeError | TypeError) and not isinstance(error, EngineError)
+    return may_be_of_torch and _NO_MEMORY.search(str(error)) is not None

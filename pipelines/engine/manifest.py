@@ -78,8 +78,8 @@ class Identity:
     def key(self, shard: str = "") -> str:
         """The key of an output shard, a sha256 in hex: shards with equal keys have equal bytes.
 
-        shard: the sha256 of the input shard, of the table `sharded`, that it is made of; every other input counts by
-        the hash of its whole table. If `shard` is empty, all inputs count so.
+        shard: the sha256 of the shard of the table `sharded` that it is made of; each other input counts by the hash of
+        its whole table. If `shard` is empty, all inputs do.
         """
         # If one shard of the input changes, only the shard that is made of it has another key, and is made again.
         whole = {table: digest for table, digest in self.inputs.items() if not shard or table != self.sharded}

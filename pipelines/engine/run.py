@@ -45,7 +45,10 @@ class Execution:
 
 @dataclass(frozen=True)
 class Job:
-    """What all calls of one stage share; sent to the workers with each call."""
+    """What all calls of one stage share; sent to the workers with each call.
+
+    whole: the tables that the stage reads as a whole, by name, in addition to a shard of its input.
+    """
 
     stage: Stage | ReduceStage
     config: Config
@@ -190,12 +193,13 @@ def _run_reduce_stage(job: Job, execution: Execution) -> list[ShardsOfTables]:
         except ClusterError:
             raise
         except Exception as error:
-            # It failed in `partial`, so that its position is that of a shard.
+            # Without a total a call of `partial` has failed, and its position is that of a shard. Later, in `finish`,
+            # it is that of a call of `spread`.
             if isinstance(error, TaskError) and total is None:
                 raise _stage_error(stage, error.position, error) from error.__cause__
             raise StageError(f"{stage.name} stopped: {cause(error)}") from error
         shards = job.output.write(0, result)
-        progress.advance(0)
+        progress.advance(0)  # the step is done, with no further captions
         return [shards]
 
 

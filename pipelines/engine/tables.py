@@ -140,12 +140,12 @@ def shards_of(run: Path, name: str, *, unfinished: bool = False) -> list[Shard]:
 
 
 def hash_shards(shards: Sequence[Shard]) -> str:
-    """The hash of a table, of the sha256 of its shards."""
+    """The hash of a table: a hash of the sha256 of its shards."""
     return hash_value([shard.sha256 for shard in shards])
 
 
 def hash_table(run: Path, name: str) -> str:
-    """The hash of a finished table, of the stated sha256 of its shards; no shard is read. Raises as `shards_of`."""
+    """The `hash_shards` of a finished table, by what its manifest states; no shard is read. Raises as `shards_of`."""
     return hash_shards(shards_of(run, name))
 
 
@@ -160,7 +160,7 @@ def package() -> dict[str, str]:
 
 
 def provenance(run: Path, inputs: Sequence[str], config: Config) -> dict[str, str]:
-    """Metadata of `inputs` (of the lexicon also its hash), and the config's parser, seed and operators."""
+    """The metadata of `inputs` (for the lexicon also its hash), and the config's parser, seed and operators."""
     metadata = package()
     for table in inputs:
         if (manifest := read_manifest(run / table)) is not None:

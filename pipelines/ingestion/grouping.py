@@ -1,8 +1,9 @@
 """Records as rows, in memory or in an Arrow file for each part (what one call reads: a file, or a whole source), and
-which become captions of which image, in the order of their positions: the number of the part, then in the part.
+which of them become captions of which image. Rows are in the order of their positions: by the number of the part, then
+by the place in it.
 
-DuckDB sorts and groups the keys of rows alone, in a small memory and else on disk: where they stand, image and number.
-The rows themselves are fetched by their positions when the shards are written.
+DuckDB sorts and groups only the keys of rows (position, image and number), in a small memory or else on disk. The rows
+themselves are fetched by their positions when the shards are written.
 """
 
 from __future__ import annotations
@@ -38,16 +39,18 @@ BLOCK_ROWS = 8_192
 KEPT = "kept:"  # what the names of columns to keep begin with, so that none is that of a field of records
 # Columns that decide which rows become captions.
 DECIDING = ("image_id", "image", "number", "keys")
-LEAST = 1_000  # captions of a shard
-SHARDS = 2_048  # at most, as far as MOST_MB allows
-MOST_MB = 1  # of text in a shard
+# A shard has LEAST captions, or more if there would be more than SHARDS shards, but then at most MOST_MB of text.
+LEAST = 1_000
+SHARDS = 2_048
+MOST_MB = 1
 MEMORY = 48_000_000  # bytes for DuckDB, beside those of the keys
 MEMORY_OF_KEY = 5  # bytes: DuckDB fails with much less
 DIFFERENCES = {"duplicate_text": "case and punctuation", "near_duplicate_text": "a few letters"}
 
-# home: the position of the first row of the image, which the shard is of. again: a number that the image has already.
-# before: how many captions of the image come before. Rows that were rejected when they were read have no image_id.
-# DuckDB sees a hash in place of an image's name: names are long, and only compared.
+# home: the position of the first row of the image, which decides its shard. ambiguous: whether another image has this
+# image_id. again: whether the image has a caption of this number already. before: how many captions of the image come
+# before. Rows that were rejected when they were read have no image_id. DuckDB sees a hash in place of an image's name:
+# names are long, and only compared.
 ROWS = "CREATE TABLE rows AS SELECT position, image_id, hash(image) AS image, number, keys FROM given"
 SAMPLE = """
 DELETE FROM rows WHERE image_id NOT IN (
@@ -349,8 +352,8 @@ def rejected_records(rows: pa.Table, reasons: Sequence[str | None], images: Sequ
 def captions_per_shard(config: IngestConfig, captions: int, characters: int) -> int:
     """How many captions a shard may have.
 
-    As many as the config says; else LEAST or, so that there are at most SHARDS shards, more, up to MOST_MB of text. So
-    the cores of a machine have work, and a store has few files.
+    As many as the config says, else as LEAST, SHARDS and MOST_MB say: so all cores of a machine have work, and a store
+    has few files.
 
     Args:
         config: with the size that the user has given, if any.

@@ -189,7 +189,7 @@ def _format_of_file(source: str) -> str:
     if start.startswith(b"PAR1"):
         return "table"
     start = start.lstrip()
-    # Of Latin text in UTF-16 every second byte is 0: of the first 50, more than 40 on one side.
+    # In Latin text in UTF-16 every second byte is 0: here, more than 40 of the first 50 at even or at odd positions.
     is_utf16 = start[1:100:2].count(0) > 40 or start[:100:2].count(0) > 40
     # The zeros taken away, text has no other control characters; a program or an archive has.
     if is_utf16 and not _CONTROL.search(start[:100].replace(b"\0", b"")):

@@ -33,8 +33,8 @@ def items_of(cell: Cell) -> list[Cell]:
 def captions_in(cell: Cell) -> list[Cell]:
     """The captions in a cell, see `items_of`; an empty list is one caption, which `clean` rejects: no row is lost.
 
-    Of objects, such as `{"raw": "A dog sleeps."}`, the text is taken; of a conversation what the model answers. Lines
-    that are all numbered, or all have bullets, are a caption each.
+    From objects such as `{"raw": "A dog sleeps."}` the text is taken, from a conversation what the model answers. If
+    all lines are numbered, or all have bullets, each is a caption.
     """
     items = items_of(cell)
     # A list as a chat model writes it. Lines without numbers or bullets may be one sentence, and stay one text.
@@ -75,7 +75,7 @@ def _speaker(turn: Mapping[str, Cell]) -> str:
 
 
 def _answers_of_model(turns: Sequence[Mapping[str, Cell]]) -> list[Cell]:
-    """What a model says in a conversation; of content in several parts, the texts."""
+    """What a model says in a conversation; if its content has several parts, their texts."""
     answers: list[Cell] = []
     for turn in turns:
         if _speaker(turn) not in ANSWERING:

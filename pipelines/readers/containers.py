@@ -23,11 +23,10 @@ TEXTS = "list of texts"
 OBJECT = "object"
 OBJECTS = "list of objects"
 OTHER = "value"
-# How deep records are looked for.
-DEPTH = 4
-# Objects in an object that are looked into: each is a further reading of the file.
+DEPTH = 4  # how many objects inside each other are looked into
+# An object with more objects inside is not looked into: each of them is a further reading of the file.
 MOST_INSIDE = 8
-# Members of an object whose kinds are compared; the rest is taken to be alike. An object by image may have millions.
+# How many members of an object are compared; the rest is taken to be alike. An object by image may have millions.
 LOOKED_AT = 200
 _SPLITS = frozenset("train training val valid validation dev test testing restval".split())
 
@@ -109,7 +108,7 @@ class _JsonObject:
         rows_of_each = [replace(self, prefix=self.path_to(name)).rows(depth - 1) for name in inner_objects]
         with_rows = [rows for rows in rows_of_each if rows is not None]
         if with_rows:
-            return with_rows[0] if len(with_rows) == 1 else None  # of several, which is meant cannot be known
+            return with_rows[0] if len(with_rows) == 1 else None  # if there are several, none is known to be meant
         # A flat object of texts and numbers, {"image": …, "caption": …}, is a single record.
         kinds = {member.kind for member in members.values()}
         return self.whole() if not self.prefix and kinds <= {TEXT, OTHER} else None
@@ -173,7 +172,7 @@ class _JsonObject:
         return item if isinstance(item, Mapping) else {}
 
     def listed(self, names: Sequence[str]) -> Iterator[KeyedRecord]:
-        """The items of members that are lists. The name of a list may be that of a split, which its items then have."""
+        """The items of members that are lists. If a list is named as a split is, its items get that split."""
         for name in names:
             for item in files.json_items(self.url, f"{self.path_to(name)}.item", self.expected):
                 is_of_split = name in _SPLITS and isinstance(item, Mapping)
@@ -239,4 +238,5 @@ class _JsonObject:
                     elif event == "string" and member.kind == OTHER:
                         member.kind = TEXTS
                         member.text = value
+                        in_first_item = False
         return members

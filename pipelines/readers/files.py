@@ -86,7 +86,7 @@ def filesystem(url: str) -> StoredPath:
     Raises ValueError when its protocol cannot be used, or if it is a pipe: a pipe cannot be read twice, nor at all
     while nobody writes into it.
     """
-    # Of a chain, zip://a.csv::/data/b.zip, the last link is what is stored; the others are inside it.
+    # In a chain such as zip://a.csv::/data/b.zip, the last link is what is stored; the others are inside it.
     place = url.rpartition("::")[2].removeprefix("file://").removeprefix("local://")
     if "://" not in place and _is_pipe(place):
         raise ValueError(f"{url}: is a pipe, must be a file: write it to one first (cat PIPE > captions.jsonl)")

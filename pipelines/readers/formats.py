@@ -25,9 +25,8 @@ VSEPP = re.compile(r"(?P<split>.+)_caps\.txt(?:\.(?:gz|bz2|xz))?")
 VSEPP_OTHER = re.compile(r"(?P<split>.+)_caps\.(?P<language>[a-z]{2})\.tsv(?:\.(?:gz|bz2|xz))?")
 MULTI30K = re.compile(r"(?P<split>.+?)(?:\.(?P<number>\d))?\.(?P<language>(?!gz|xz)[a-z]{2})(?:\.(?:gz|bz2|xz))?")
 LINES = re.compile(r".+\.txt(?:\.(?:gz|bz2|xz|zip))?", re.IGNORECASE)
-# Lines that tell what stands before the captions.
-LOOKED_AT = 1000
-# The share of these lines that begin with an id, if lines do: some have lost theirs, which are rejected.
+LOOKED_AT = 1000  # the first lines of a file, by which it is told whether an id stands before each caption
+# The share of these lines that must begin with an id: a few may have lost theirs, and are rejected.
 MOST = 0.95
 # A file name of an image, maybe with `#` and a number; or an id that is no word: with a digit and `_` or `#`, or of
 # many digits (`COCO_val2014_000000000042`, `-4wsuPCjDBc_5_15`, `000000000042`).
@@ -50,9 +49,9 @@ def coco(source: str, url: str, options: ReadOptions) -> Records:
     """COCO annotation JSON: `{"images": [{id, file_name}], "annotations": [{id, image_id, caption}]}`. Lin et al. 2014,
     "Microsoft COCO: Common Objects in Context".
 
-    An image is named by its `file_name` or else by its id. Annotations become rejected if several images have their
-    image_id, as whose they are is not known; if no image has it, where images are listed; and if VizWiz-Captions
-    (Gurari et al. 2020) calls them `is_rejected` or `is_precanned`, see `only_true`.
+    An image is named by its `file_name` or else by its id. An annotation is rejected if several images have its
+    image_id, so that its image is not known; if images are listed, but none has it; and if VizWiz-Captions (Gurari et
+    al. 2020) calls it `is_rejected` or `is_precanned`, see `only_true`.
     """
     yield from only_true(chain.from_iterable(map(captions_of, _records_of_annotations(url, options))), options, url)
 
@@ -137,14 +136,15 @@ def karpathy(source: str, url: str, options: ReadOptions) -> Records:
 
 def flickr(source: str, url: str, options: ReadOptions) -> Records:
     """Flickr8k and Flickr30k token files (Hodosh et al. 2013, Young et al. 2014): lines `name.jpg#k⇥caption`; k numbers
-    an image's captions, which need not be adjacent, and ends the caption_id.
+    an image's captions, which need not be adjacent, and is the last part of the caption_id.
     """
     name = name_of(url)
     split = split_in(url)
     for line, content in enumerate(lines(url, "a Flickr token file of lines `name.jpg#k⇥caption`"), 1):
         key, tab, text = content.partition("\t")
         image, mark, number = key.rpartition("#")
-        if tab and mark and number.isascii() and number.isdigit() and len(number) <= 4:
+        is_number = number.isascii() and number.isdigit() and len(number) <= len(str(MAX_NUMBER))
+        if tab and mark and is_number:
             yield Record(name, line, image, text, split, options.language, int(number))
         elif content.strip():
             detail = f"a line must be `image#k⇥caption` with k in 0..{MAX_NUMBER}, was: {key!r:.80}"
@@ -165,8 +165,8 @@ def plain_lines(source: str, url: str, options: ReadOptions) -> Records:
     """
     name = name_of(url)
     split = split_in(url)
-    texts = ((line, text) for line, text in enumerate(lines(url, "UTF-8 text with one caption per line"), 1))
-    texts = ((line, text) for line, text in texts if text.strip())
+    numbered = enumerate(lines(url, "UTF-8 text with one caption per line"), 1)
+    texts = ((line, text) for line, text in numbered if text.strip())
     # The file is read once, as it may be large: what was looked at is kept and comes first again.
     first = list(islice(texts, LOOKED_AT))
     before = _pattern_before_captions([text for _, text in first])
@@ -186,7 +186,9 @@ def plain_lines(source: str, url: str, options: ReadOptions) -> Records:
 def has_ids(start: bytes) -> bool:
     """Whether the lines at the start of a file begin with ids, and captions follow after spaces."""
     texts = [text for text in start.decode("utf-8", "replace").splitlines() if text.strip()]
-    return _pattern_before_captions(texts[:-1] if len(texts) > LOOKED_AT else texts) is _LEADING_ID
+    if len(texts) > LOOKED_AT:
+        texts.pop()  # the last line may be cut off
+    return _pattern_before_captions(texts) is _LEADING_ID
 
 
 def _pattern_before_captions(texts: Sequence[str]) -> re.Pattern[str] | None:
@@ -206,8 +208,10 @@ def _pattern_before_captions(texts: Sequence[str]) -> re.Pattern[str] | None:
 
 
 class ImagesWithTexts(NamedTuple):
-    """What a folder of images with captions, and all folders below it, have: the names of the caption files; and of the
-    images by their names without suffix, with and without the folders before it.
+    """The files in and below a folder of images with captions.
+
+    texts: the caption files, by their paths in the folder. images: the paths of the images, each under its path and its
+    name without suffix: {"10_dog/a": "10_dog/a.jpg", "a": "10_dog/a.jpg"}.
     """
 
     texts: list[str]
@@ -225,7 +229,7 @@ def _images_with_texts(source: str) -> ImagesWithTexts:
         images.setdefault(stem, image)
         images.setdefault(stem.rpartition("/")[2], image)
     texts = [name for name in below if CAPTION_FILE.fullmatch(name)]
-    if not images:  # CUB's texts lie apart from its images; a README is not named as an image is
+    if not images:  # CUB's texts lie apart from its images, in folders, named by numbers; a README.txt has no digit
         texts = [name for name in texts if "/" in name and re.search(r"\d", name.rpartition("/")[2])]
     return ImagesWithTexts(texts, images)
 
@@ -313,18 +317,18 @@ def _records_of_vsepp_split(split: str, files: VseppSplit, options: ReadOptions)
     others: dict[str, dict[str, list[Record]]] = {}
     for language, file in files.others.items():
         others[language] = {}
-        for record in _records_with_image_names(file, split, language):
-            if isinstance(record, Rejected):
-                yield record
+        for other in _records_with_image_names(file, split, language):
+            if isinstance(other, Rejected):
+                yield other
             else:
-                others[language].setdefault(str(record.image), []).append(record)
+                others[language].setdefault(str(other.image), []).append(other)
 
     rule = "5 lines per image"
     image_names: Iterator[str] = (f"{split}_{row}" for row in count())
     if files.images:
         rule = f"5 lines for each line of {name_of(files.images)}"
         image_names = lines(files.images, "a list of image names")
-    own_language = "en" if others else options.language
+    own_language = "en" if others else options.language  # if others are read, the option is "all", see `vsepp`
     image: str | None = None
     line = 0
     for line, text in enumerate(lines(captions, VSEPP_LINES), 1):
@@ -341,15 +345,15 @@ def _records_of_vsepp_split(split: str, files: VseppSplit, options: ReadOptions)
             yield reject(record, "no_language", detail)
             continue
         yield record
-        if number == CAPTIONS_PER_IMAGE - 1:
-            further = chain.from_iterable(by_image.pop(image) for by_image in others.values())
-            for further_number, record in enumerate(further, CAPTIONS_PER_IMAGE):
-                yield record._replace(number=further_number)
+        if number == CAPTIONS_PER_IMAGE - 1:  # its last caption: those in other languages follow, numbered on
+            of_image = chain.from_iterable(by_image.pop(image) for by_image in others.values())
+            for other_number, other in enumerate(of_image, CAPTIONS_PER_IMAGE):
+                yield other._replace(number=other_number)
     if line % CAPTIONS_PER_IMAGE or (files.images and next(image_names, None) is not None):
         raise ValueError(f"{captions}: must have {rule}, has only {line} lines")
     for by_image in others.values():
-        for record in chain.from_iterable(by_image.values()):
-            yield reject(record, "no_image", f"image must be one of the split {split}, was: {record.image}")
+        for other in chain.from_iterable(by_image.values()):
+            yield reject(other, "no_image", f"image must be one of the split {split}, was: {other.image}")
 
 
 def _records_with_image_names(url: str, split: str, language: str) -> Records:
@@ -418,11 +422,12 @@ def multi30k(source: str, url: str, options: ReadOptions) -> Records:
         texts_of_files = (lines(file.url, "Multi30K captions, one per line") for file in captions)
         for line, (image, *texts) in enumerate(zip_longest(listed, *texts_of_files), 1):
             if image is None or None in texts:
-                # None stands for a line that is not there: the first file that goes on, or that has ended, is named.
-                uneven = [(text is None) != (image is None) for text in texts].index(True)
+                # None stands for a line that is not there. Named is the first file that goes on although the image list
+                # has ended, or has ended although the list goes on.
+                is_uneven = [(text is None) != (image is None) for text in texts]
+                file = captions[is_uneven.index(True)]
                 has = f"{line - 1}, has more" if image is None else f"has only {line - 1}"
-                list_name = name_of(captions[0].images)
-                raise ValueError(f"{captions[uneven].url}: must have as many lines as {list_name}, {has}")
+                raise ValueError(f"{file.url}: must have as many lines as {name_of(file.images)}, {has}")
             image = re.sub(r"#\d+$", "", image)
             for number, (file, text) in enumerate(zip(captions, texts, strict=True)):
                 yield Record(name_of(file.url), line, image, text, split, file.language, number)

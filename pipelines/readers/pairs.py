@@ -28,7 +28,7 @@ EXPECTED = "a set of captions with negatives (JSON, JSON Lines, CSV, TSV or Parq
 PUBLISHED = "SugarCrepe, ARO, CREPE, NegCLIP, VALSE, COCO, NegBench, Parquet …, or Winoground's examples.jsonl"
 SUFFIXES = (".json", ".jsonl", ".csv", ".tsv", ".parquet")
 ALL = "all"  # the label of negatives whose set tells no kinds apart
-# Of columns, by the names that sets give them. The first name that a row has counts, so the most telling come first.
+# What a column can hold, and the names that sets give it: if a row has several, the first of these counts.
 ROLES = {
     "caption": (
         "caption", "true_caption", "original_caption", "positive_caption", "title", "text", "sentence", "positive",
@@ -137,9 +137,10 @@ class NoColumnError(ValueError):
 
 
 def pair_files(source: str) -> list[str]:
-    """The files of a source: itself, or those named as JSON, CSV, TSV or Parquet in a folder, else in those below it.
+    """The files of a source: itself, or the JSON, CSV, TSV and Parquet files in a folder, or else in those below it.
 
-    None of them describes a set, such as croissant.json. Raises FileNotFoundError for nothing, ValueError for others.
+    Files that describe a set, such as croissant.json, are left out. Raises FileNotFoundError if there is no source,
+    ValueError if it has no such files.
     """
     if not files.is_folder(source):
         _stem_and_suffix(source)
@@ -185,16 +186,20 @@ def _names_of_split(file: Path, source: Path) -> set[str]:
 def read_published(file: Path) -> Iterator[Published]:
     """The cases of a published test set's file, in order. The columns of its first row say which format it has.
 
-    A file without columns of captions and negatives, such as a list of images beside them, has nothing. Records of one
-    caption that follow each other are one. Raises ValueError for a file that cannot be read, or has a bad record.
+    A file without columns of captions and negatives, such as a list of images beside them, has no cases. Adjacent
+    records of one caption become one. Raises ValueError for a file that cannot be read, or has a bad record.
     """
     try:
         first = next((row for _, row in _read_rows(str(file)) if isinstance(row, Mapping)), None)
-        if first is not None and CHOSEN in first:
+        if first is None:
+            yield from _captions_of_published(
+                file
+            )  # a file without a row: nothing, or an error that says what is wrong
+        elif CHOSEN in first:
             yield from map(_to_multiple_choice, _rows_of_published(file))
-        elif first is not None and first.keys() >= WINOGROUND:
+        elif first.keys() >= WINOGROUND:
             yield from map(_to_two_images, _rows_of_published(file))
-        elif first is None or not _columns_by_role(first, {}, str(file)).fault:
+        elif not _columns_by_role(first, {}, str(file)).fault:  # it has columns of captions and negatives
             yield from _captions_of_published(file)
     except (ValueError, KeyError, TypeError, IndexError, OSError) as error:
         raise ValueError(f"{file}: must be a published set ({PUBLISHED}), cannot be read: {error!r:.120}") from error
@@ -257,9 +262,9 @@ def read_pairs(
 
     Args:
         url: of the file.
-        source: its folder, for the names of records and for the split, by the name of the file or else of a folder.
-        columns: by role, of captions and negatives maybe several; numbers in a table without a header. The other roles
-            have usual names.
+        source: its folder. Names of records begin below it, and in these names a file or folder may name the split.
+        columns: the columns by role (of ROLES, or "truth"), maybe several for captions and negatives; numbers in a
+            table without a header. Columns for other roles are found by their usual names.
 
     Raises:
         ValueError: a broken file.
@@ -287,8 +292,8 @@ def read_pairs(
 
 
 class _Columns(NamedTuple):
-    """The columns of a row by role, {"caption": ("caption",), "negative": ("foil",)}; fault: why no caption or no
-    negative can be read from them, or "".
+    """The columns of a row by role, {"caption": ("caption",), "negative": ("foil",)}; fault: why captions and negatives
+    cannot be read from them, "" if they can.
     """
 
     roles: Roles
@@ -406,7 +411,7 @@ class _RecordReader:
         )
 
     def _cell(self, row: Row, role: str) -> object:
-        """The value of the column of a role; of several columns the list of all captions in them; None without any."""
+        """The value in the column of a role; None without one; of several columns the list of all captions in them."""
         values = [value_at(row, name) for name in self.roles.get(role, ())]
         if len(values) == 1:
             return values[0]
@@ -491,7 +496,7 @@ def _read_rows(url: str, given: Roles | None = None, truth_column: str = "") -> 
 
 
 def _has_columns(row: Row, given: Roles) -> bool:
-    """Whether an object has the columns of a record."""
+    """Whether an object has the columns of a record: a caption, a negative, and those that are given."""
     return not _columns_by_role(row, given, "").fault
 
 

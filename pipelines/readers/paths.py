@@ -21,7 +21,7 @@ def names_in(row: Mapping[str, Cell], depth: int = DEPTH) -> Iterator[str]:
 
 
 def value_at(row: Mapping[str, Cell], path: str) -> Cell:
-    """The value of a column: of one in a list of objects, a list of their values. None where there is none."""
+    """The value of a column; for a column in a list of objects, the list of their values. None where there is none."""
     if path in row:
         return row[path]
     # A name may have dots itself (`a.b` in `a.b.c`), so the path is cut at each dot until the part before is a column.

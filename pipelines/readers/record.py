@@ -21,8 +21,7 @@ Cell: TypeAlias = Any  # what a file has in one place: a text, number, list, obj
 MAX_TEXT = 10_000
 MAX_IMAGE = 1000
 MAX_NUMBER = 9999
-# Of an image, whose captions are compared with each other and never split between shards. Published data sets have 5
-# to 250.
+# How many an image may have: they are compared with each other, and in one shard. Published data sets have 5 to 250.
 MAX_CAPTIONS = 1000
 EXCERPT = 200
 NO_CAPTION = frozenset(["nan", "null", "none", "n/a", "<na>", "#n/a", "undefined"])  # as programs write an empty cell
@@ -123,7 +122,7 @@ def image_id(image: str) -> str:
     """
     if image.endswith("/") and "://" in image:
         image = image.rstrip("/")
-    # Of the suffixes only those of images go: `a.1` is an id, and 1 no suffix.
+    # Only suffixes of images are taken off: `a.1` is an id.
     name = image[max(image.rfind("/"), image.rfind("\\")) + 1 :]
     stem, dot, suffix = name.rpartition(".")
     return stem if dot and suffix.lower() in _IMAGE_SUFFIXES else name

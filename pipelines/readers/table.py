@@ -1,8 +1,8 @@
 """Plain tables: CSV, TSV, JSON lines, a JSON list of objects, Parquet; one file, or several of one kind. Columns are
 named or have a usual name; a caption cell may be a list, also one written as text, of several captions; without a split
-column, the file's name has the split: `train.csv` -> train. Of images embedded in Parquet (structs of bytes and path)
-only paths are read. A row without one is of an image of its own, named by the row's number, of several files after the
-file's name.
+column, the file's name has the split: `train.csv` -> train. If images are embedded in Parquet (structs of bytes and
+path), only their paths are read. A row without a path is of an image of its own, named by the row's number; in a source
+of several files the file's name comes before the number.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from .usual import CAPTION, ID, IMAGE, INNER_CAPTION, NUMBERED, SPLIT, URL, gues
 FILES = re.compile(r"(?P<stem>.+)\.(?P<kind>csv|tsv|jsonl|ndjson|json|parquet)(?:\.(?:gz|bz2|xz|zip))?", re.IGNORECASE)
 DELIMITED = "a CSV or TSV table whose first line names the columns"
 JSON_LIST = "a complete JSON list of objects"
-# Who speaks, and what is said: of LLaVA, of OpenAI.
+# The fields of a turn of a conversation that have who speaks and what is said: as LLaVA names them, and OpenAI.
 TURNS = (("from", "value"), ("role", "content"))
 SUCCESS = "success"  # the status of an image that img2dataset has downloaded
 NO_HEADER = "; the numbers of the columns, if it has no header: --columns image=1,caption=2"
@@ -47,18 +47,20 @@ class NumberedRow(NamedTuple):
 
 @dataclass(frozen=True)
 class Columns:
-    """The names of the columns of one file that are read; of those inside others their paths (`readers.paths`).
+    """The names of the columns of one file that are read, by what is in them.
+
+    A column inside another one has its path as its name (`readers.paths`).
 
     Attributes:
         image: what names the image; None: each row is of an image of its own.
-        captions: columns whose cells have captions of the row's image, one or a list.
-        split: None: the file's name may have it.
-        language: None: all rows are in the language of the options.
+        captions: captions of the row's image, one or a list in a cell.
+        split: the split; None: the file's name may have it.
+        language: the language; None: all rows are in that of the options.
         id: what identifies the image; None: its name does.
-        status: whether img2dataset has downloaded the image; None: it is not asked.
-        truth: those that may say whether the caption is true of its image.
-        kept: those that the user wants kept.
-        field: of an image column of structs, the field with the path; empty: the column itself names the image.
+        status: whether img2dataset has downloaded the image; None: any row is taken.
+        truth: columns that may say whether the caption is true of its image.
+        kept: columns that the user wants kept.
+        field: if the image column has structs, the field with the path; empty: the column itself names the image.
     """
 
     image: str | None
@@ -78,7 +80,7 @@ class Columns:
         return (*single, *self.captions, *self.truth, *self.kept)
 
     def among(self, names: Sequence[str]) -> list[str]:
-        """Those of a table's columns, `names`, that are read or have one inside that is, each once."""
+        """The columns of a table, among all its `names`, that must be read for these columns, each once."""
         return list(dict.fromkeys(column_of(name, names) for name in self.in_order if name))
 
     def values(self, row: Mapping[str, Cell]) -> list[Cell]:
@@ -125,7 +127,7 @@ class _Chooser:
         """The columns of each role, by the options or by what their names usually mean. Raises as `choose`."""
         options = self.options
         names = self.names
-        # The image first: whether a column of ids is looked for, and what may be of truth, depends on it.
+        # The image first: whether a column of ids is looked for, and which columns may tell truth, depends on it.
         image = self.image()
         id = self.optional("id", options.id_column)
         # A URL is a poor name: tables of URLs have an id of their own, which img2dataset also names its files by.
@@ -196,7 +198,7 @@ class _Chooser:
             role: what the column is for, as --columns names it.
             wanted: the name that the user gives, or "".
             usual: the names that such columns have, if the user gives none.
-            among: the columns to choose from; all with plain values if empty.
+            among: the columns to choose from; empty: all with plain values.
         """
         among = among or self.names
         name: str | None
@@ -330,7 +332,7 @@ def files_of(source: str, options: ReadOptions) -> list[str]:
 
 
 def _kind_in_name(name: str) -> str:
-    """The kind of table that a file's name says, or the name itself, which then is a kind of its own."""
+    """The kind of table that a file's name says, such as csv; the name itself if it says none, for messages."""
     match = FILES.fullmatch(name)
     return match["kind"].lower() if match else name
 
@@ -366,18 +368,18 @@ def records(source: str, url: str, options: ReadOptions) -> Iterator[Record | Re
         yield record
 
 
-_NO_LIST = re.compile(r"[^\[{\n]*")  # as nearly every caption
+_NO_LIST = re.compile(r"[^\[{\n]*")  # a text that can be no list of captions, as nearly every caption
 
 
 def captions_of(record: Record | Rejected) -> Iterator[Record | Rejected]:
-    """One record per caption if the record's text is a list of captions (see `captions_in`); any other as it is.
+    """One record per caption if the record's text is a list of captions (see `captions_in`); else the record itself.
 
-    Where image, id, split, language or truth are lists of as many values, each caption has its own.
+    If image, id, split, language or truth is a list as long as that of the captions, each caption gets its own value.
     """
     if isinstance(record, Rejected):
         yield record
         return
-    # Most are one text, which this tells fast.
+    # A fast test first, by which most records are known to have one caption.
     if type(record.text) is str and type(record.image) is not list and _NO_LIST.fullmatch(record.text):
         yield record
         return
@@ -441,7 +443,7 @@ def _read_text_table(kind: str, url: str, name: str, options: ReadOptions) -> It
         if isinstance(row, Rejected):
             yield row._replace(source=name)
             continue
-        # By the first row that is one: a row of JSON has its own names, those of the others are taken to be the same.
+        # The first row decides: each row of JSON has names of its own, but all are taken to have those of the first.
         if chosen is None:
             try:
                 chosen = choose([*paths.names_in(row)], options, url)
@@ -572,7 +574,7 @@ def _read_parquet(url: str, name: str, options: ReadOptions) -> Iterator[Record 
 
 
 def parquet_rows(url: str, expected: str) -> Iterator[dict[str, Cell]]:
-    """The rows of a Parquet file, all columns; of embedded images only the paths."""
+    """The rows of a Parquet file, with all columns; from embedded images only the paths are read."""
     with files.open_bytes(url, expected, pa.ArrowException) as file:
         parquet = pq.ParquetFile(file)
         check_single(parquet.schema_arrow.names, parquet.schema_arrow, url)
@@ -593,7 +595,7 @@ def kept_types(url: str, options: ReadOptions) -> dict[str, pa.DataType]:
 
 
 def choose_columns(schema: pa.Schema, options: ReadOptions, where: str) -> Columns:
-    """The columns to read of an Arrow table, chosen by `choose`; of embedded images only the paths are read.
+    """The columns to read of an Arrow table, chosen by `choose`; from embedded images only the paths are read.
 
     Args:
         schema: of the table.
@@ -633,7 +635,10 @@ def check_single(names: Iterable[str], schema: pa.Schema, where: str) -> None:
 
 
 def _names_inside(column: pa.Field, depth: int = paths.DEPTH) -> list[str]:
-    """The name of a column and, of structs or lists of structs, of the columns inside it; a struct itself is none."""
+    """The name of a column and those of the columns inside it, if it has structs or lists of structs.
+
+    A struct has no plain value, so that its own name is left out.
+    """
     is_list = _is_list(column.type)
     kind = column.type.value_type if is_list else column.type
     if not pa.types.is_struct(kind):
@@ -660,7 +665,7 @@ def column_of(name: str, names: Sequence[str]) -> str:
 
 
 def without_bytes(column: pa.Field) -> list[str]:
-    """What to read of a column: [itself]; of embedded images only the paths, [`image.path`], or []."""
+    """What to read of a column: itself; if it has embedded images, only their paths, [`image.path`], or nothing."""
     path = _path_in(column.type)
     if path is None:
         return [column.name]
@@ -715,7 +720,7 @@ def _names_of_images(batch: pa.RecordBatch, chosen: Columns) -> list[Cell]:
 
 
 def image_cells(column: pa.Array, field: str) -> list[Cell]:
-    """The names of images in a column; of structs, those in their `field`, or OWN if an image has none."""
+    """The names of images in a column; if it has structs, they are in this field, or OWN if an image has none."""
     if not field:
         return _column_values(column)
     image_paths = _column_values(pc.struct_field(column, field))

@@ -17,7 +17,7 @@ CAPTION = (
     "caption", "captions", "text", "sentence", "sentences", "title", "raw", "comment", "description",
     "alt_text", "caption_str", "phrase", "paragraph",
 )  # fmt: skip
-# Of columns inside columns only these are taken for captions unasked: a `text` or `title` may be read off a sign.
+# Only these columns inside columns are taken for captions unasked: a `text` or `title` may be read off a sign.
 INNER_CAPTION = ("caption", "captions", "sentence", "sentences", "raw", "phrase", "caption_str")
 NUMBERED = re.compile(r"(?:caption|sentence|text|description|comment)[\s_-]*\d+", re.IGNORECASE)
 SPLIT = ("split", "subset", "partition")

@@ -21,7 +21,7 @@ from .truth import only_true
 
 FILES = re.compile(r".+\.tar(?:\.(?:gz|bz2|xz))?", re.IGNORECASE)
 TEXTS = ("txt", "text", "caption")
-# Of a text or JSON in an archive; all of an archive are in memory at once.
+# The most that a text or JSON in an archive may have; all those of an archive are in memory at once.
 MAX_BYTES = 1 << 20
 
 

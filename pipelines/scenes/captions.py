@@ -1,7 +1,8 @@
 """Captions of a scene from a grammar: each is true, its counts are exact, and its noun phrases fit only what they name.
 
-A form makes a sentence about a group (see `world`), without capital and full stop, or "" if it does not fit that. The
-words and the simple templates are in augment/data/scenes.toml, where a repeated one is drawn more often.
+A form makes a sentence about a group (equal things in one place, see `world`), without capital and full stop, or "" if
+it does not fit the group. Words and simple templates are in augment/data/scenes.toml, where a repeated one is drawn
+more often.
 """
 
 from __future__ import annotations
@@ -91,8 +92,9 @@ class Teller(NamedTuple):
     def _distinguishing_attributes(self, *, colour: bool) -> dict[str, str]:
         """The group's size, colour and pattern as far as they are said, "" for one that is not.
 
-        Some are left out at random, then as many are put back as it takes to fit no other group of the kind. colour:
-        whether the colour may be said; if not, the phrase may fit other groups, too.
+        Some are left out at random; then as many are put back as it takes for the phrase to fit no other group.
+
+        colour: whether the colour may be said; if not, the phrase may fit other groups, too.
         """
         rng = self.rng
         thing = self.thing
@@ -112,6 +114,7 @@ class Teller(NamedTuple):
         """A verb (base form) for what the group does in its place; "" if there is none."""
         thing = self.thing
         if thing.kind in LIVING:
+            # People say of a standing bird as well that it sits or perches: no verb is the usual one.
             return "" if thing.kind == "bird" and thing.pose == "stand" else thing.pose
         if thing.slot == "above":
             return {"kite": "fly", "balloon": "float"}.get(thing.kind, "")

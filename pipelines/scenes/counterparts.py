@@ -46,8 +46,9 @@ def variations(scene: Scene, rng: Random) -> Iterator[Scene]:
         elif not first.open:  # an anchor with something in it cannot become a thing that holds nothing
             yield from _with_other_anchors(scene)
     for group, other in combinations(groups, 2):
-        # Two people who hold something do not exchange anything.
-        if min(_first_thing(scene, group).holds, _first_thing(scene, other).holds) < 0:
+        # Two people who both hold something do not exchange anything.
+        both_hold = all(_first_thing(scene, number).holds >= 0 for number in (group, other))
+        if not both_hold:
             yield from _with_exchanged(scene, group, other, rng)
 
 

@@ -17,8 +17,9 @@ from PIL import Image, ImageDraw
 
 from .world import COLOURS, CONTAINERS, PEOPLE, SIDE, WORLD, Scene, Thing, compose
 
-SCALE = 2
-HORIZON = 150
+SCALE = 2  # an image is drawn at so many times its size
+HORIZON = 150  # its y, in pixels of the image
+# The colours above and below the horizon.
 GROUNDS = {"outdoors": ((178, 216, 240), (150, 190, 120)), "indoors": ((236, 226, 206), (196, 172, 146))}
 # Drawing order of the slots: later things cover earlier ones.
 ORDER = ("above", "behind left", "behind right", "", "under", "in", "on", "left", "right", "front")
@@ -26,14 +27,14 @@ INKS: dict[str, tuple[int, ...]] = {name: tuple(colour) for name, colour in WORL
 DRAWINGS: dict[str, str] = WORLD["drawings"]
 
 BACKBONE = "negcap scenes net 1"
-INPUT = 112
-CHANNELS = (5, 32, 64, 128, 256)
+INPUT = 112  # the width and height of what the network reads, in pixels
+CHANNELS = (5, 32, 64, 128, 256)  # of the input, then of what each layer makes
 STRIDE = 2
-KERNELS = (5, 3, 3, 3)  # their sizes
-GRID = (49, 256)
-POOLED = (512,)
-SEED = 20180
-SCENES = 48
+KERNELS = (5, 3, 3, 3)  # the size of each layer's kernel
+GRID = (49, 256)  # the shape of an image's regions: (regions, channels)
+POOLED = (512,)  # the shape of their mean and maximum, one after the other
+SEED = 20180  # of the weights
+SCENES = 48  # on which the scales of the channels are measured
 
 
 class PictureScale(NamedTuple):

@@ -17,18 +17,17 @@ from typing import Any, NamedTuple
 from .reader import Claim, Condition, Entity, Reading, UnreadError, claims, read
 from .world import LIVING, PEOPLE, RELATIONS, VERBS, WORLD, Scene, Thing
 
-Truth = bool | None
-# People may disagree.
-UNSURE = None
+UNSURE = None  # people may disagree
+Truth = bool | None  # True, False or UNSURE
 _GROUPS: dict[str, list[str]] = WORLD["relations"]
 ON, UNDER, IN, ABOVE, BESIDE, LEFT, RIGHT, FRONT, BEHIND = _GROUPS.values()
 NEAR = ("near", "by", "close to")
-# Pixels. Within these margins people would disagree about what is left of, above or far from what.
+# Margins in pixels, within which people would disagree about what is left of, above or far from what.
 SHIFT = 24
 FAR = 100
 # The reason if the words of a sentence are a matter of opinion.
 OPINIONS = "opinions differ"
-# For each entity of a reading the indices of things.
+# For each entity of a reading, the indices of the things of the scene that it is taken to mean.
 Assignment = tuple[tuple[int, ...], ...]
 
 
@@ -69,7 +68,7 @@ def relation_holds(relation: str, scene: Scene, subject: int, target: int) -> Tr
     # These are somebody and what they hold.
     if first.held == target or second.held == subject:
         return False if relation in (*ON, *UNDER, *IN) else UNSURE
-    # A held thing is where its holder is, with more matters of opinion.
+    # A held thing is on or in what its holder is on or in; all else is a matter of opinion.
     if first.held >= 0:
         return relation_holds(relation, scene, first.held, target) if relation in (*ON, *IN) else UNSURE
     if target == 0:
@@ -92,7 +91,7 @@ def _relation_between_others(relation: str, first: Thing, second: Thing) -> Trut
         return False if relation not in NEAR and gap > FAR else UNSURE
     if relation in (*ABOVE, *UNDER):
         upper, lower = (first, second) if relation in ABOVE else (second, first)
-        # y grows downwards.
+        # y grows downwards: what stands lower in the picture is surely not above the other.
         return UNSURE if upper.bottom < lower.bottom - SHIFT / 3 else False
     # In front of and behind: things to the left and to the right of the anchor stand at the same depth.
     return False if {first.slot, second.slot} <= {"left", "right"} else UNSURE
@@ -120,6 +119,7 @@ def is_doing(verb: str, thing: Thing) -> Truth:
         if verb in ("sit", "stand", "lie", "rest"):
             return True
         return False if verb == "sleep" else UNSURE
+    # People say that a standing bird sits.
     if verb not in VERBS or (thing.kind == "bird" and thing.pose == "stand" and verb in ("sit", "rest", "lie")):
         return UNSURE
     if thing.pose in VERBS[verb]["true"]:
@@ -203,7 +203,7 @@ class Judgement(NamedTuple):
     reason: str = ""
 
 
-# Of several readings the best counts; of several claims the worst.
+# If a sentence has several readings, the best verdict counts; if it makes several claims, the worst.
 BEST_FIRST = (SceneVerdict.TRUE, SceneVerdict.UNDECIDED, SceneVerdict.MISCOUNTED, SceneVerdict.FALSE)
 WORST_FIRST = (SceneVerdict.FALSE, SceneVerdict.UNDECIDED, SceneVerdict.MISCOUNTED, SceneVerdict.TRUE)
 
@@ -212,8 +212,8 @@ def judge(text: str, scene: Scene) -> Judgement:
     """Judge whether a sentence is true of a scene.
 
     FALSE: no reading is true under any assignment of entities to things, also with matters of opinion in its favour.
-    MISCOUNTED: true in logic only ("a dog" of three). UNDECIDED: it cannot be read, or depends on opinion. A sentence
-    with a denial makes several claims: TRUE if all hold, FALSE if one surely does not.
+    MISCOUNTED: it is true only in logic, where "a dog" is true of three. UNDECIDED: it cannot be read, or depends on
+    opinion. A sentence with a denial makes several claims: TRUE if all hold, FALSE if one surely does not.
     """
     stated = claims(text)
     if stated is None:
@@ -342,10 +342,10 @@ def _meets_condition(condition: Condition, scene: Scene, index: int, assignment:
 
 
 def _counts_exactly(reading: Reading, scene: Scene, assignment: Assignment, entity: int) -> bool:
-    """Whether a sentence's number is exact for one of its entities: nothing else in the scene is what it says, too.
+    """Whether a sentence's number is exact for one of its entities: whether no other thing surely fits what it says.
 
-    "Two cups on a table" is not exact if a third cup surely stands there. A sentence that states no number of the
-    entity is always exact.
+    "Two cups on a table" is not exact if a third cup surely stands there; one of which opinions differ does not count.
+    A sentence that states no number of the entity is always exact.
 
     Args:
         reading: of the sentence.
@@ -359,9 +359,10 @@ def _counts_exactly(reading: Reading, scene: Scene, assignment: Assignment, enti
     for thing in range(len(scene.things)):
         if thing in assignment[entity] or _thing_fits(reading.entities[entity], scene, thing) is not True:
             continue
-        # If all is as true of this other thing, the number in the sentence is too small.
+        # If all conditions are surely met with this thing in the place of the assigned ones, the number is too small.
+        # For each subject, `_meets_condition` looks at all things that are the object.
         instead = (*assignment[:entity], (thing,), *assignment[entity + 1 :])
-        truths = [
+        truths: list[Truth] = [
             _meets_condition(condition, scene, subject, instead)
             for condition in conditions
             for subject in instead[condition.subject]
@@ -372,10 +373,10 @@ def _counts_exactly(reading: Reading, scene: Scene, assignment: Assignment, enti
 
 
 def _conjunction(truths: Iterable[Truth]) -> Truth:
-    """The conjunction of three-valued truths: False if any is, else None (unsure) if any is, else True."""
-    unsure = False
+    """The conjunction of three-valued truths: False if any is, else UNSURE if any is, else True."""
+    is_unsure = False
     for truth in truths:
         if truth is False:
             return False
-        unsure |= truth is None
-    return None if unsure else True
+        is_unsure = is_unsure or truth is UNSURE
+    return UNSURE if is_unsure else True

@@ -27,7 +27,7 @@ class UnreadError(ValueError):
 
 
 class Entity(NamedTuple):
-    """What a noun phrase refers to: `number` things of a kind with these attributes; 0: several, number not stated."""
+    """What a noun phrase refers to: `number` things of a kind with these attributes; 0 if it is not said how many."""
 
     kind: str
     number: int
@@ -35,7 +35,10 @@ class Entity(NamedTuple):
 
 
 class Condition(NamedTuple):
-    """A statement about an entity. subject, object: indices of entities; object: of a relation or verb, -1 for none."""
+    """A statement about an entity: it is red, sits, holds a cup, or is on a table.
+
+    subject, object: indices of entities; the object of a relation or verb is -1 if there is none.
+    """
 
     what: Literal["attribute", "verb", "relation"]
     word: str
@@ -54,8 +57,8 @@ class _Item(NamedTuple):
     """A word or phrase of a sentence.
 
     what: "np" is a noun phrase, with `entity`; "end" is no word of the grammar, or the end of the sentence.
-    word: the base form; of a noun phrase "the" if it is definite.
-    form: of verbs and pronouns, "is" if singular, "are" if plural, "" for participles.
+    word: the base form; for a noun phrase "the" if it is definite.
+    form: for verbs and pronouns, "is" if singular, "are" if plural, "" for participles.
     """
 
     what: Literal["np", "prep", "be", "there", "verb", "adjective", "and", "pronoun", "end"]
@@ -70,7 +73,8 @@ END = _Item("end")
 def _word_items() -> dict[str, _Item]:
     """The item of each word of the grammar, except for nouns, determiners and prepositions.
 
-    A word of two kinds has the item that is set last.
+    A word of two kinds has the item that is set last. The form of an item tells what it agrees with: "is" a singular
+    ("it", "sits"), "are" a plural ("they", "sit"), "" both (the participle "sitting").
     """
     items = {word: _Item("adjective", word) for word in ATTRIBUTES}
     items |= {word: _Item("pronoun", form="is") for word in ("it", "him", "her", "he", "she")}
@@ -78,6 +82,8 @@ def _word_items() -> dict[str, _Item]:
     items |= {word: _Item("be", form=word) for word in ("is", "are")}
     items |= {word: _Item("and", word) for word in ("and", ",", "while")}
     items["there"] = _Item("there")
+    # VERBS are told by the pose or place of a thing. Negatives have others, too: what is held is known, and whether
+    # something walks or runs in a picture is a matter of opinion (see `judge.is_doing`).
     for verb in (*VERBS, "hold", "carry", "walk", "run", "jump", "swim"):
         items[progressive(verb)] = _Item("verb", verb)
         items[third_person(verb)] = _Item("verb", verb, "is")
@@ -127,8 +133,8 @@ def _leading_noun_phrase(words: list[str]) -> _Phrase | None:
     """
     is_determined = words[0] in COUNTS
     position = 0
-    number = -1  # the largest that is stated; COUNTS has 0 for "the"
-    while position < len(words) and (words[position] in COUNTS or words[position].isdigit()):  # "the two"
+    number = -1  # the largest that is stated: 2 for "the two", since COUNTS has 0 for "the"
+    while position < len(words) and (words[position] in COUNTS or words[position].isdigit()):
         stated = COUNTS[words[position]] if words[position] in COUNTS else int(words[position])
         number = max(number, stated)
         position += 1
@@ -160,8 +166,8 @@ Entities = tuple[int, ...]  # numbers of entities, by the order in which the sen
 class _State(NamedTuple):
     """A partial reading, up to the item at `position`.
 
-    subjects: of the current clause. last: what was named last. agrees: whether all verbs and pronouns so far agree in
-    number with what they refer to.
+    subjects: the entities that are the subject of the current clause. last: those that were named last. agrees: whether
+    all verbs and pronouns so far agree in number with what they refer to.
     """
 
     items: tuple[_Item, ...]
@@ -350,7 +356,7 @@ def _read_after_verb(state: _State) -> Iterator[_State]:
 
 
 def _read_after_preposition(state: _State) -> Iterator[_State]:
-    """Read a prepositional phrase, of the subject or of what was named last, and all that follows it."""
+    """Read a prepositional phrase, about the subject or about what was named last, and all that follows it."""
     preposition = state.next.word
     after = state.skip()
     for named in _read_object(after):
@@ -361,7 +367,7 @@ def _read_after_preposition(state: _State) -> Iterator[_State]:
             yield from _read_rest(named.with_condition("relation", preposition, subjects, named.last))
     if preposition == "with":
         for named in _read_noun_phrases(after):
-            # "a table with a cup on it": the "with" itself states nothing.
+            # "a table with a cup on it": the cup is the subject of "on it"; the "with" itself states nothing.
             if named.next.what in ("prep", "verb"):
                 yield from _read_rest(named._replace(subjects=named.last))
 

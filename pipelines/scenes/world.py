@@ -94,7 +94,7 @@ class Thing(NamedTuple):
 
     slot: where it is, a key of MOST; "" for the anchor.
     group: 0 for the anchor, from 1 for things around it, HELD_GROUP + the person's for a held thing.
-    open: a box or basket has something in it.
+    open: whether it is a box or basket with something in it.
     holds, held: the index of the thing that a person holds, and of the person who holds the thing; -1 for none.
     """
 
@@ -224,7 +224,7 @@ def _kind_of_group(rng: Random, things: list[Thing], slot: str, group: int, coun
         group: its number, from 1.
         count: how many things it has.
     """
-    # Each thing of the group before has a chance of 30 % to be here; one is enough for its kind to come again.
+    # Each thing of the group before is listed with a chance of 30 %; if one is, its kind may come again.
     again = [thing for thing in things[1:] if thing.group == group - 1 and rng.random() < 0.3]
     # The kinds of single things, of two, …; the last are those of all larger groups.
     by_count = WORLD["slots"][slot]["kinds"]
@@ -232,7 +232,7 @@ def _kind_of_group(rng: Random, things: list[Thing], slot: str, group: int, coun
     for name in by_count[min(count, len(by_count)) - 1]:
         names += SMALL if name == "small" else (name,)
     anchor = things[0]
-    # Drawn in any case, so that whatever is drawn later is the same in both.
+    # Drawn in any case, so that later random numbers do not depend on whether the kind comes again.
     kind = KINDS[rng.choice([name for name in names if name != anchor.kind])]
     # The same kind in another colour: a colour may tell the two apart.
     if again and slot in ("left", "right", "front", "on") and again[0].kind in SMALL:

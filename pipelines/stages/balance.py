@@ -40,8 +40,8 @@ class BalanceConfig(Settings):
     balance_sample: AtLeastOne = Field(2_500, description="captions on which the weights of words are fitted")
     max_true: MaxTrue = MAX_P_TRUE
     lexicon: OwnOrGiven = "own"
-    # A balance table to use if there are fewer captions, whose factors would fit chance; not if the captions are far
-    # from everyday photos: its factors are those of other words.
+    # A balance table to use if there are fewer captions than `balance_sample`: their factors would fit chance. It is
+    # not used for captions that are far from everyday photos, which have other words.
     backoff: Place | None = None
     cloze: Cloze = None
     kinds: tuple[str, ...] | None = None  # see negcap.pipelines.stages.build.configure
@@ -111,9 +111,9 @@ def find_exchanges(
     images = by_image(from_parses(in_train_splits(table)))
     cloze = load_cloze(config.cloze)
     entries = load_lexicon(lexicon, cloze).balanced(units)
-    known = load_truth(lexicon, truth, config.max_true, cloze)
+    estimates = load_truth(lexicon, truth, config.max_true, cloze)
     tables = []
-    for kind, exchanged in exchanges(images, entries, known, config.chosen).items():
+    for kind, exchanged in exchanges(images, entries, estimates, config.chosen).items():
         number_of_kind = pa.scalar(BALANCED.index(kind), pa.int8())
         columns = [pa.repeat(number_of_kind, len(exchanged.row)), *map(pa.array, exchanged)]
         tables.append(pa.table(columns, ["kind", *exchanged._fields]))

@@ -96,11 +96,11 @@ def caption(features: pa.Table, config: CaptionConfig, captions: WholeTable) -> 
     from ..models.features import feature_values
 
     captioner = cached_captioner(config.weights, sha256_file(config.weights))
-    known = cached_captions(captions)
+    of_run = cached_captions(captions)
     splits = stored_splits(config.splits or captioner.config.train_splits)
     names = features["image_id"].to_pylist()
     # Rows of `features`: images of these splits; an image that no caption names has no split.
-    chosen = [row for row, name in enumerate(names) if name in known.images and known.images[name].split in splits]
+    chosen = [row for row, name in enumerate(names) if name in of_run.images and of_run.images[name].split in splits]
     written = GENERATED.empty_table()
     refused = REFUSED_CAPTIONS.empty_table()
     counts = Counter({"captions": 0})
@@ -110,11 +110,11 @@ def caption(features: pa.Table, config: CaptionConfig, captions: WholeTable) -> 
         images = [names[row] for row in chosen]
         transformed = transform_features(values[torch.tensor(chosen)], captioner.config.transform)
         # rows of all texts that were tried; `image` is a position in `images`, `reason` null if a text is kept
-        tried = generate_captions(captioner, images, transformed, known.keys, config)
+        tried = generate_captions(captioner, images, transformed, of_run.keys, config)
         tried = tried.append_column("image_id", [pc.take(images, tried["image"])])
         kept = tried.filter(tried["reason"].is_null())
         not_kept = tried.filter(tried["reason"].is_valid())
-        written = _generated_rows(kept, known.images)
+        written = _generated_rows(kept, of_run.images)
         refused = not_kept.select(REFUSED_CAPTIONS.names).cast(REFUSED_CAPTIONS)
         counts.update(images=len(images), captions=len(kept))
         counts.update(f"refused.{reason}" for reason in not_kept["reason"].to_pylist())
@@ -124,17 +124,17 @@ def caption(features: pa.Table, config: CaptionConfig, captions: WholeTable) -> 
     return StageResult({refused_table(config.table): refused, config.table: written}, counts)
 
 
-def _generated_rows(kept: pa.Table, known: Mapping[str, ImageRow]) -> pa.Table:
+def _generated_rows(kept: pa.Table, images: Mapping[str, ImageRow]) -> pa.Table:
     """The rows of the table GENERATED.
 
     Args:
         kept: the captions, with image_id and text; those of an image stand together.
-        known: the file and split of each image, by image_id.
+        images: the file and split of each image, by image_id.
     """
     rows = []
     next_number = Counter[str]()  # the number that the next caption of an image gets, by image_id
     for image_id, text in zip(kept["image_id"].to_pylist(), kept["text"].to_pylist(), strict=True):
-        image = known[image_id]
+        image = images[image_id]
         caption_id = f"{ORIGIN}:{image_id}:{next_number[image_id]}"
         rows.append((caption_id, image_id, image.image, image.split, LANGUAGE, ORIGIN, text))
         next_number[image_id] += 1

@@ -85,7 +85,8 @@ class Work:
     def read_range(self, name: str, low: int, high: int, column: str) -> pa.Table:
         """The rows of a temporary table with low <= `column` < high.
 
-        name: "kept", captions by the `home` of their image, or "refused", records by `position`; see `grouped`.
+        name: "kept" (captions, sorted by `home`, the position of the first caption of their image) or "refused"
+        (records, sorted by `position`), as `grouping.grouped` makes them.
         """
         path = self.folder / f"{name}.parquet"
         filters = [(column, ">=", low), (column, "<", high)]
@@ -126,8 +127,8 @@ class PartRead(TypedDict):
 
 
 class Grouped(TypedDict):
-    """How many shards the images fill whose first captions are in each range of positions; the first rejected record,
-    as the values of a Rejected, or None.
+    """What grouping has found: for each range of positions, how many shards its images (those with their first caption
+    there) fill; and the first rejected record, as the values of a Rejected, or None.
     """
 
     shards: list[int]
@@ -386,10 +387,10 @@ def pack_range(work: Work, low: int, high: int, first_shard: int, rejected: rang
         rejected: the positions of the rejected records that are written with the first shard.
     """
     check_code(work.output.identity.code, __name__)
-    # Images are whole: a caption is placed where the first caption of its image is, its `home`, wherever it was read.
+    # Images are not divided: each caption is placed at its `home`, where the first caption of its image was read.
     placed = work.read_range("kept", low, high, "home")
-    home = placed["home"].to_numpy()  # of each caption, the position of the first caption of its image
-    number = placed["number"].to_numpy()  # of each caption, in its image
+    home = placed["home"].to_numpy()  # for each caption, the position of the first caption of its image
+    number = placed["number"].to_numpy()  # of each caption among those of its image
     rows = grouping.rows_at(work.rows, work.schema, placed["position"].to_numpy())
     refused = _refused(work, rejected)
     counts = Counter(f"rejected.{record.reason}" for record in refused)

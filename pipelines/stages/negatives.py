@@ -26,8 +26,8 @@ def make_negatives(
     """
     cloze = load_cloze(config.cloze)
     entries = load_balanced(lexicon, balance, cloze)
-    known = load_truth(lexicon, truth, config.max_true, cloze)
-    return StageResult(*generate_tables(parses, entries, config, known))
+    estimates = load_truth(lexicon, truth, config.max_true, cloze)
+    return StageResult(*generate_tables(parses, entries, config, estimates))
 
 
 OUTPUTS = {"excluded": EXCLUDED, "rejections": REJECTIONS, "positives": POSITIVES, "negatives": NEGATIVES}

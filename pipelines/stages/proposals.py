@@ -35,18 +35,21 @@ def judge_shard(
         proposals: the table of all proposals.
 
     Returns:
-        The tables of negatives, rejections and judged proposals. Counters: `captions`; `proposals`; `problem.<name>` of
-        those without a text; `<operator>.rows` kept and `<operator>.captions` with one; `captions.without` any;
-        `rejected.<operator>.<reason>`.
+        The tables of negatives, rejections and judged proposals. Counters: `captions`; `proposals`; `problem.<name>`,
+        the proposals without a usable text, by what is wrong; `<operator>.rows` that are kept, and
+        `<operator>.captions` that have such; `captions.without`, those that have none; `rejected.<operator>.<reason>`.
     """
     cloze = load_cloze(config.cloze)
     entries = load_lexicon(lexicon, cloze)
-    known = load_truth(lexicon, truth, config.max_true, cloze)
+    estimates = load_truth(lexicon, truth, config.max_true, cloze)
     captions = from_parses(parses)
     by_caption = _proposals_for({caption.image_id for caption in captions}, proposals)
+    # Both lists are in the order of the captions: those of an image are neighbours, and batches keep the order.
     proposed = [by_caption.get(caption.caption_id, []) for caption in captions]
     evidence_of_each = [
-        evidence for images in batches(by_image(captions)) for evidence in gather_evidence(images, entries.cloze, known)
+        evidence
+        for images in batches(by_image(captions))
+        for evidence in gather_evidence(images, entries.cloze, estimates)
     ]
     verdicts = judge_negatives(evidence_of_each, _parse_proposals(proposed, config.spacy_model), entries, config)
     return _tables(parses, proposed, verdicts)

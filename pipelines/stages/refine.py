@@ -73,10 +73,11 @@ def refine(run: Path, config: RefineConfig, execution: Execution, group_rows: in
     `per_caption`, all operators are balanced together. Operators with fewer than 10 images keep none; paraphrases are
     left out.
 
-    Counters: `<operator>.captions` (captions with a negative), `<operator>.images` of these, and `<operator>.kept`;
-    `<operator>.more` of those not refined (captions without a kept negative that have one of theirs); `left` (captions
-    with a kept negative). Raises FileNotFoundError without negatives or captions, ValueError for operators or splits
-    that the negatives lack, OtherConfigError as `run_stage`, StageError, which names the operator that failed.
+    Counters: `<operator>.captions` that have a negative of it, their `<operator>.images`, and `<operator>.kept`
+    negatives; `<operator>.more`, if it is not refined: the captions without a kept negative that have one of it;
+    `left`: the captions with a kept negative. Raises FileNotFoundError without negatives or captions, ValueError for
+    operators or splits that the negatives lack, OtherConfigError as `run_stage`, StageError, which names the operator
+    that failed.
 
     group_rows: another number may keep other rows, and is not in the config that the table states: for tests alone.
     """
@@ -86,7 +87,7 @@ def refine(run: Path, config: RefineConfig, execution: Execution, group_rows: in
     first_rows = list(accumulate(sizes, initial=0))  # of each shard, counted over the whole table
     groups = groups_of(sizes, group_rows)
 
-    # One result suffices, as shards are made in order: those of one batch of groups follow each other.
+    # Only the last result is kept, as shards are made in order: those of one batch of groups follow each other.
     @lru_cache(maxsize=1)
     def kept_rows(batch: int) -> np.ndarray:
         """The rows of the negatives that a batch of groups keeps, counted over the whole table."""
@@ -106,6 +107,7 @@ def refine(run: Path, config: RefineConfig, execution: Execution, group_rows: in
         NAME,
         {"refined": REFINED},
         [partial(make, index, group) for group, indices in enumerate(groups) for index in indices],
+        # These two are no part of the table's config unless they are set.
         {name: value for name, value in config if value or name not in ("vetted", "per_caption")},
         execution,
         inputs=(*INPUTS, "verdicts") if config.vetted else INPUTS,
@@ -205,14 +207,14 @@ def choose(run: Path, operators: Sequence[str], config: RefineConfig, group: ran
 def _negatives_to_choose_from(run: Path, operator: str, config: RefineConfig, group: range | None) -> PooledNegatives:
     """The negatives of an operator that `choose` selects from; `group` are the shards they are in, None: all.
 
-    With `per_caption`, those of a symmetric operator are what `choose` selects of it alone.
+    With `per_caption`, for a symmetric operator these are the ones that `choose` selects if it is alone.
     """
     shards = slice(None) if group is None else slice(group.start, group.stop)
     candidates = read_rows(run, operator, config, shards)
     if config.per_caption is None or operator not in config.symmetric_operators:
         return candidates
-    # A symmetric operator must replace A by B as often as B by A. Only what is selected of it alone is held to that, so
-    # it comes first; the selection over all operators may then drop some of either.
+    # A symmetric operator must replace A by B as often as B by A. That is enforced where it is selected from alone, and
+    # so it comes first; the selection over all operators may then drop some of either.
     alone = choose(run, (operator,), config.changed(per_caption=None), group)
     return candidates._replace(rows=candidates.rows.filter(pc.field("row").isin(alone.rows)))
 

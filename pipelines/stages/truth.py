@@ -77,7 +77,7 @@ def estimate(table: pa.Table, config: TruthConfig, spread: Spread, lexicon: Whol
     def with_lexicon(function: Callable[..., pa.Table], calls: Sequence[Sequence[pa.Table]]) -> list[pa.Table]:
         return spread(partial(call_with_lexicon, function), calls)
 
-    # What the reference's captions say together, and the calibration, are of other things if these captions are far.
+    # The reference's word pairs and calibration serve only where these captions tell of the same things as its own.
     if config.backoff is not None and reference_weight(nearness_of(count_nouns(table))) == 1:
         truth = fit.extend_truth(given_table(config.backoff, TRUTH), table, with_lexicon)
         return StageResult({"truth": truth}, {"captions": len(table), "blended": 1})

@@ -34,7 +34,8 @@ CAPTION = "caption"
 NEGATIVE = "negative"
 OTHER = {CAPTION: NEGATIVE, NEGATIVE: CAPTION}
 TRUTH_WORDS = {"true": True, "yes": True, "false": False, "no": False}  # which models use, whatever they are asked for
-ORDERS = (("blind", CAPTION), ("blind", NEGATIVE), ("image", ""))  # readings, and which of both texts stands first
+# Each reading, and which text stands first: blind readers see the caption and the negative in both orders.
+ORDERS = (("blind", CAPTION), ("blind", NEGATIVE), ("image", ""))
 Row = dict[str, Any]  # a row of a table
 
 

@@ -105,7 +105,7 @@ def captions_in(run: Path, splits: Sequence[str] = ()) -> int:
 def sample(
     run: Path, table: str = "negatives", n: int = 10, seed: int = 0, wanted: Wanted | None = None
 ) -> list[TableRow]:
-    """Random rows of a table in its order; of one still being made, rows of finished shards.
+    """Random rows of a table in its order; while it is being made, rows of its finished shards.
 
     Args:
         run: the folder of a run.

@@ -50,18 +50,18 @@ class _EntriesOfLexicon:
 
     Each call of `negcap.negatives` adds the counts of its captions to those of the reference, which gives another
     lexicon; but a few captions bring no new entries, and so their truth estimates stay those of the reference. The
-    lexicon itself is referred to weakly: the cache is not to keep one that nobody uses any more.
+    lexicon itself is not compared, and referred to weakly: the cache is not to keep one that nobody uses any more.
     """
 
     names: tuple[tuple[str, ...], ...]
-    lexicon: ReferenceType[Lexicon] = field(compare=False)
+    lexicon_ref: ReferenceType[Lexicon] = field(compare=False)
 
 
 @lru_cache(maxsize=1)
 def _truth_of_entries(truth: Readable, entries: _EntriesOfLexicon, max_true: float) -> Truth:
     """The truth estimates of a lexicon, kept for the next lexicon that has the same entries."""
-    lexicon = entries.lexicon()
-    assert lexicon is not None  # the caller holds it
+    lexicon = entries.lexicon_ref()
+    assert lexicon is not None  # `load_truth` still holds the lexicon
     return Truth.from_table(truth.read(encoded=("kind", "said", "of", "entry")), lexicon, max_true)
 
 

@@ -233,14 +233,14 @@ def template(content: str) -> str:
 def two_noun_questions(rows: Iterable[Row]) -> Iterator[NegBenchQuestion]:
     """NegBench questions about two nouns, one there and one not, at most one for each caption.
 
-    Of an image with a dog and without a hat the false options are "there is a hat", "there is no dog" and "there is a
+    For an image with a dog and without a hat the false options are "there is a hat", "there is no dog" and "there is a
     hat but no dog". The true option is a sentence that one of them contradicts, such as "there is no hat". A caption
     has a question if the operator negation has made all three false sentences about the two nouns.
 
     rows: negatives, those of a caption together.
     """
     for caption_id, rows_of_caption in groupby(rows, key=lambda row: row.caption_id):
-        # What a false sentence says, "hat", "not dog" or "hat | not dog" -> its row; of several the first drawn.
+        # What a false sentence says, "hat", "not dog" or "hat | not dog" -> the first drawn row that says it.
         row_of_content: dict[str, Row] = {}
         for row in rows_of_caption:
             if row.operator == NEGATION:

@@ -30,7 +30,7 @@ KEYS = ("negative_id", "caption_id", "operator", "family", "caption", "image_id"
 OF_CAPTIONS = ("image", "siblings", "sibling_ids")  # columns that only the table captions knows
 NEGATION = "negation"
 TRUE_NEGATION = "true_negation"
-# The share of denials that raters called unnatural for their form, which p_unnatural does not know.
+# The share of negatives of negation that raters called unnatural for their form, of which p_unnatural knows nothing.
 DENIALS_UNNATURAL = 0.39
 
 
@@ -57,18 +57,18 @@ def with_p_good(rows: pa.Table) -> pa.Table:
 
 
 class PairOptions(TypedDict, total=False):
-    """Which pairs of a run are read, beside those of some operators and splits.
+    """Which pairs of a run are read, besides the choice by operator and split.
 
     table: "negatives", "refined", or with `every_caption` "" for none.
     families: only negatives of these; all if empty.
     accepted: the only negative_ids; None for all.
-    left_out: no captions of these ids.
-    per_operator: of each caption and operator only so many negatives, the first drawn; None for all.
-    every_caption: captions without a negative have a row, too, with nulls.
-    denials: pair a negative of negation with the true sentence that it contradicts, if the run has these: `caption` is
-        its text and `positive_id` its id, "" for the caption itself; it is left out without one. Nobody needs an image
-        to tell a sentence with "without" from its caption; a true sentence about the same two things has such a word as
-        often.
+    left_out: the caption_ids of captions that are not read.
+    per_operator: how many negatives of each caption and operator are read, the first drawn; None for all.
+    every_caption: whether captions without a negative have a row, too, with nulls.
+    denials: pair a negative of the operator negation with the true sentence that it contradicts, if the run has such:
+        `caption` is that sentence and `positive_id` its id, "" for the caption itself; the negative is left out if its
+        true sentence is missing. Else a word such as "without" would tell a negative from its caption without an image;
+        the true sentences have such words as often.
     distinct: keep a negative that several operators made of one caption only once, in the first of its rows.
     """
 
@@ -121,8 +121,8 @@ def pairs(
     per_operator: int | None = None,
     columns: Sequence[str] = COLUMNS,
 ) -> pa.Table:
-    """The pairs of a run in the order of its captions, then of its negatives: each with the true sentence that it
-    contradicts, its caption or, of the operator negation, a true denial, if the run has these.
+    """The pairs of a run in the order of its captions, then of its negatives: each negative with the true sentence that
+    it contradicts. That is its caption or, for the operator negation, a true denial, if the run has these.
 
     Args:
         run: the folder of a run.
@@ -162,14 +162,14 @@ def pair_tables(
         run: the folder of a run.
         operators: only negatives of these; all if empty.
         splits: only captions of these; all if empty.
-        columns: of COLUMNS, `row` (in the table, from 0), `text` of the caption itself. `image`, `siblings` and
-            `sibling_ids` (other captions of its image and split) need the table captions; `draw` counts a caption's and
-            operator's negatives as drawn.
+        columns: of COLUMNS, `row` (in the table, from 0) and `text` (of the caption itself). `image`, `siblings` and
+            `sibling_ids` (other captions of its image and split) need the table captions; `draw` numbers the negatives
+            of a caption and operator in the order in which they were drawn.
         shards: only these of the table.
         options: see `PairOptions`.
 
     Raises:
-        ValueError: a shard lacks a column, or the table captions a caption; also as `Shard.read`.
+        ValueError: a shard lacks a column, or the table captions lacks a caption; also as `Shard.read`.
     """
     wanted = _Selection(operators, splits, **options)
     needs_captions = wanted.every_caption or not {*OF_CAPTIONS}.isdisjoint(columns)
@@ -279,7 +279,7 @@ def _starts_of_groups(sizes: np.ndarray) -> np.ndarray:
 
 
 def _first_rows_of_equal_pairs(rows: pa.Table) -> np.ndarray:
-    """The numbers of the rows, in order, of which no earlier one has the caption, its true text and the negative."""
+    """The numbers of the rows, ascending, whose caption_id, true sentence and negative no earlier row has together."""
     numbered = rows.append_column("number", pa.array(np.arange(len(rows))))
     groups = numbered.group_by(["caption_id", "caption", "negative"], use_threads=False)
     return np.sort(groups.aggregate([("number", "min")])["number_min"].to_numpy())
@@ -292,7 +292,7 @@ def earlier_draws(rows: pa.Table) -> np.ndarray:
     """
     caption = np.asarray(rows["caption_id"].combine_chunks().dictionary_encode().indices, np.int64)
     operator = np.asarray(rows["operator"].combine_chunks().dictionary_encode().indices)
-    group = caption * (len(rows) + 1) + operator  # there are fewer operators than that, so no two groups are one
+    group = caption * (len(rows) + 1) + operator  # one number for each pair: there are at most len(rows) operators
     draw = rows["draw"].to_numpy() if "draw" in rows.column_names else np.arange(len(rows))
     order = np.lexsort((draw, group))  # by group, then by draw
     counts = np.empty(len(rows), np.int64)
@@ -307,14 +307,14 @@ def equal_before(ordered: np.ndarray) -> np.ndarray:
 
 
 def _join_captions(rows: pa.Table, shard: Shard, where: str, wanted: _Selection, columns: Sequence[str]) -> pa.Table:
-    """The rows with what the table captions knows of theirs, in the order of the captions.
+    """Negatives, each with the columns of its caption from the table captions, in the order of the captions.
 
     Args:
-        rows: of negatives.
-        shard: of their captions.
+        rows: the negatives of a shard; `caption` is the true sentence that each contradicts.
+        shard: of the table captions, with their captions.
         where: the shard of the negatives, for messages.
-        wanted: which captions are kept.
-        columns: those of pairs that are asked for.
+        wanted: which captions are kept, and whether those without a negative are.
+        columns: the columns of pairs that are asked for, maybe with siblings, the other captions of the image.
     """
     captions = shard.read(("caption_id", "image_id", "image", "split", "language", "text"))
     unknown = pc.invert(pc.is_in(rows["caption_id"], captions["caption_id"].combine_chunks()))
@@ -345,7 +345,8 @@ def _join_captions(rows: pa.Table, shard: Shard, where: str, wanted: _Selection,
             )
     captions = captions.take(caption_number)
     rows = rows.take(pa.array(row_number, mask=row_number < 0))
-    # A caption without a negative is its own true sentence; of others it may be a denial, from `_pair_with_denials`.
+    # A negative may contradict a denial (see `_pair_with_denials`), which is its `caption` then. A caption without a
+    # negative is itself the true sentence.
     true = pc.coalesce(rows["caption"], captions["text"])
     rows = rows.set_column(rows.schema.get_field_index("caption"), "caption", true)
     rows = rows.drop_columns([name for name in rows.column_names if name in captions.column_names])

@@ -103,7 +103,7 @@ def _sample_rows(run: Path, table: str, columns: Sequence[str]) -> Iterator[list
 
 
 def _warn_not_english(texts: Sequence[str]) -> str:
-    """A warning if many captions do not look English; each of the next functions, too, gives "" without a reason."""
+    """A warning if many captions do not look English; "" if not, as in the functions below."""
     from ...augment.cloze.file import looks_english
 
     foreign = [text for text in texts if not looks_english(text)]

@@ -244,6 +244,7 @@ FAULTS: list[tuple[Files, str, dict[str, Any], str]] = [  # files, what of them 
          "--columns caption=caption_1,caption=caption_2"),
         ({"pictures": [{"nr": 1}], "remarks": [{"said": DOG, "nr": 1}]},
          "has pictures, a list of objects (nr); remarks, a list of objects (said, nr)"),
+        ({"notes": ["Of 2021.", {"nr": 1}], "nr": 1}, "has notes, a list of texts; nr, a value;"),
         ([{"picture": {"nr": 1}, "remark": {"said": DOG}}], "(columns: picture, remark, picture.nr, remark.said)"),
     ]),
     # columns
