@@ -360,6 +360,7 @@ def _negatives_by_caption(shard: Shard, operators: Sequence[str]) -> dict[tuple[
 def _read_captions(run: Path, splits: Sequence[str], operators: Sequence[str], table: str) -> CaptionsWithNegatives:
     """Read the captions of some splits, with their negatives by some operators; () for all of them.
 
+    A text that several operators made of a caption is read once. table: the table of negatives, such as `refined`.
     Raises ValueError if none of the captions has a negative.
     """
     if "train" in splits and splits_of(run) == (UNSPLIT,):

@@ -144,8 +144,10 @@ class Command(click.Command):
         """Further arguments of `options.from_field` for a field."""
         return {}
 
-    def rarer(self, ctx: click.Context) -> list[HelpEntry]:
-        """The settings without a flag: `name=default`, or the name if that is empty or the machine's."""
+    def settings_without_flag(self, ctx: click.Context) -> list[HelpEntry]:
+        """The help of the settings without a flag, as `name=default`; only the name if the default is empty or computed
+        on the machine that runs, such as the number of its cores.
+        """
         from .options import as_text
 
         flags = {option.name for option in self.params}
@@ -195,7 +197,7 @@ class Command(click.Command):
             if record is not None:
                 listed.setdefault(getattr(parameter, "section", "Options"), []).append(HelpEntry(*record))
         # Behind all flags, as there are many: who looks for a flag should not have to read them.
-        listed["Settings, by --set"] = self.rarer(ctx) if self._configs else []
+        listed["Settings, by --set"] = self.settings_without_flag(ctx) if self._configs else []
         for heading, records in listed.items():
             if records:
                 with formatter.section(heading):

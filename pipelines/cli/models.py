@@ -68,7 +68,7 @@ class TrainCommand(Command):
 
         return {"of_models": DEFAULTS}
 
-    def rarer(self, ctx: click.Context) -> list[HelpEntry]:
+    def settings_without_flag(self, ctx: click.Context) -> list[HelpEntry]:
         """The settings of the model whose help is asked for: `--model vse-c --help`; without one, those of vse++."""
         (named, *_) = ctx.params.get("models") or ("vse++",)
         # `vse-c+noun` begins with `vse` and `vse-c`: the longest is meant.
@@ -179,24 +179,26 @@ def evaluate(model: Path, source: Path, output: Path | None, **given: FlagValue)
     from ..models.config import EvaluateConfig, SimilarityConfig
     from ..models.settings import CaptionerEvaluateConfig, is_captioner
 
-    # What is evaluated depends on what is given; each has a config of its own, of which the flags are all here.
+    # What is evaluated depends on what is given. Each of the three has its own config; the flags are those of all.
     if source.is_file():
-        pairs = SimilarityConfig.of(given)
+        similarity_config = SimilarityConfig.of(given)
         from ..models.trainer.sentence_similarity import similarity
 
-        print(similarity(model, source, pairs, output))
+        print(similarity(model, source, similarity_config, output))
         return
     if is_captioner(model):
-        written = CaptionerEvaluateConfig.of(given)
+        captioner_config = CaptionerEvaluateConfig.of(given)
         from ..models.captioner.evaluate import evaluate as evaluate_captions
 
-        print(evaluate_captions(model, source, written, output))
+        print(evaluate_captions(model, source, captioner_config, output))
         return
     config = EvaluateConfig.of(with_default_split(source, given))
     from ..engine.storage import refuse_link
     from ..models.trainer.evaluate import measure, write_evaluation
 
-    print(write_evaluation(measure(model, source, config), output or refuse_link(model / "evaluation")))
+    # A link in a model's folder could lead the results anywhere; a folder that the user names may be a link.
+    folder = output or refuse_link(model / "evaluation")
+    print(write_evaluation(measure(model, source, config), folder))
 
 
 @negcap.command(configs="score.test_set:ScoreConfig", flags="images splits refined per_operator device seed")

@@ -98,7 +98,7 @@ class ModelScores(TypedDict):
 
 
 class GroupOfProtocol(NamedTuple):
-    """What a baseline is of."""
+    """The protocol and the group of cases, such as an operator, that a baseline is measured on."""
 
     protocol: str
     group: str
@@ -147,15 +147,16 @@ def score(source: Path, models: Sequence[str], config: ScoreConfig, progress: Pr
 
 
 def _check_model(model: str) -> None:
-    """Raise ValueError for a name of no form in MODELS, ImportError without the libraries of its kind."""
+    """Raise ValueError for a name that is not KIND:PATH with a kind of MODELS, ImportError if its libraries miss."""
     kind, _, path = model.partition(":")
     if kind not in MODELS or not path:
-        forms = ", ".join(map(":".join, MODELS.items()))
+        forms = ", ".join(f"{known_kind}:{form}" for known_kind, form in MODELS.items())
         is_named = REPOSITORY.fullmatch(model) or Path(model).is_dir()
         hint = f"; did you mean hf:{model}?" if is_named else did_you_mean(kind, MODELS)
         raise ValueError(f"model must be one of {forms}, was: {model}{hint}")
     if kind in (*ENCODERS, "negcap"):
-        # All are named at once: without scikit-learn the baselines would stop first, and name that alone.
+        # One error names all missing libraries. scikit-learn is needed by the text-only baselines, which run before the
+        # model: they would ask for it alone, and the model for the others in a second error.
         of_kind = ("transformers", "PIL.Image") if kind == "hf" else ()
         needed = f'{kind} models need more libraries: pip install "negcap[score]"'
         require_libraries(needed, "torch", "sklearn", *of_kind)

@@ -457,10 +457,10 @@ def _parsing_table(parsing: JsonObject) -> str:
     beside a random choice. The paper's figure for relations is `either`.
     """
     rows = {}
-    for word, entry in parsing.items():
+    for kind, entry in parsing.items():  # "attribute" or "relation"
         for name in ("noun", "subject", "object", "either", "both"):
             if name in entry:
                 by_chance = entry[f"{name}, random"]
                 cells = [f"{entry[name]:.1f}", f"{by_chance:.1f}", f"{entry['questions']:,}"]
-                rows[f"{name} of the {word}"] = cells
+                rows[f"{name} of the {kind}"] = cells
     return _table_of_rows(["chosen by the image", "%", "by chance", "questions"], rows)

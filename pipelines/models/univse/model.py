@@ -326,7 +326,7 @@ def blend(sentences: Tensor, components: Tensor, present: Tensor, alpha: Tensor 
 
 
 def require_graphs(texts: RunTexts) -> SceneGraphs:
-    """The scene graphs of texts. Raises ValueError if the texts have none."""
+    """The scene graphs of texts, which hold their components. Raises ValueError if the texts have none."""
     if texts.graphs is None:
         raise ValueError("UniVSE needs components, these texts have none")
     return texts.graphs

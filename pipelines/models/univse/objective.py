@@ -352,8 +352,8 @@ def _compose(model: UniVSE, encoded: EncodedBatch, sampled: ComponentBatch, capt
 def _region_scores(words: Tensor, which: Tensor, owner: Tensor, regions: Tensor) -> Tensor:
     """Scores (m, N, R) of N words with each of the R regions of an image, for each of m components.
 
-    words: (u, d), distinct ones. which: (m, N), the words of each component, as indices into these. owner: (m,), its
-    image, as an index into regions (B, R, d).
+    words: (u, d), the vectors of distinct words. which: (m, N), the words of each component, as indices into these.
+    owner: (m,), the image of each component, as an index into regions (B, R, d).
     """
     if regions.shape[1] == 1:  # one product of all words with all images costs less than a copy of each word's vector
         return (words @ regions[:, 0].T)[which, owner[:, None]][:, :, None]

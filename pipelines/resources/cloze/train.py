@@ -151,13 +151,15 @@ def train(
     optimizer = torch.optim.AdamW(net.parameters(), weight_decay=config.weight_decay, betas=(0.9, 0.98))
 
     def epoch_batches(epoch: int) -> Iterator[Tensor]:
-        """The batches of an epoch, (captions, length) units; in the last epochs weights are rounded as in the file."""
+        """The batches of an epoch, (captions, length) units. In the last `config.fixed_point` epochs the network rounds
+        its weights as its file stores them, and so learns to work with rounded ones.
+        """
         net.train()
         last_exact_epoch = config.epochs - config.fixed_point
         net.fixed_point = epoch > last_exact_epoch
         average.fixed_point = net.fixed_point
         for batch in batches(captions, config.batch, order):
-            # Unknown words are no targets: a batch of nothing else (between <s> and </s>) has no loss.
+            # Unknown words are no targets: a batch with no other words (between <s> and </s>) has no loss.
             if (batch[:, 1:-1] != UNKNOWN_UNIT).any():
                 yield torch.from_numpy(batch).long()
 

@@ -100,7 +100,7 @@ def _expand_expression(tree: Tree, first: int, rest: list[int]) -> None:
 
 
 def _put_in_place_of(tree: Tree, old: int, new: int) -> None:
-    """Give the word `new` the head, label and dependents of the word `old`."""
+    """Give the word `new` the head, label and dependents of the word `old`, and make `old` a dependent of `new`."""
     head = tree.heads[old]
     dep = tree.deps[old]
     for child in tree.children(old):
@@ -111,13 +111,14 @@ def _put_in_place_of(tree: Tree, old: int, new: int) -> None:
 
 
 def make_names_head_final(tree: Tree) -> None:
-    """Make the last word of a name its head: "Ada Lovelace": Ada -> Lovelace (compound)."""
+    """Make the last word of a name its head, which in UD is the first: "Ada Lovelace": Ada -> Lovelace (compound)."""
     for first in range(len(tree)):
         rest = tree.children(first, "flat")
         if rest and rest[-1] > first:
-            _put_in_place_of(tree, first, rest[-1])
+            last = rest[-1]
+            _put_in_place_of(tree, first, last)
             for word in [first, *rest[:-1]]:
-                tree.attach(word, rest[-1], "compound")
+                tree.attach(word, last, "compound")
 
 
 def invert_copulas(tree: Tree) -> None:
@@ -184,9 +185,10 @@ def _belongs_to_clause(tree: Tree, child: int, copula: int, predicate: int) -> b
 def _adverb_belongs_to_clause(tree: Tree, adverb: int, copula: int, predicate: int) -> bool:
     """Return whether an adverb depends on the copula, as in CLEAR, instead of the predicate, as in UD.
 
-    Outside of copula and predicate: all but "enough" ("old enough"). Between them: negation and "also" ("is not old");
-    before an adjective what is no degree ("is usually old", but "is very old"); before a preposition what is not right
-    before it ("is now in", but "is right in"); else what precedes the noun's own words ("is now a man").
+    If it does not stand between copula and predicate, it does, unless it is "enough" ("old enough"). Between them do:
+    negation and "also" ("is not old"); before an adjective, adverbs other than of degree ("is usually old", but "is
+    very old"); before a preposition, adverbs not right before it ("is now in", but "is right in"); before a noun, those
+    that precede the noun's own words ("is now a man").
     """
     word = tree.forms[adverb].lower()
     if not copula < adverb < predicate:
