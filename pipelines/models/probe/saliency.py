@@ -164,7 +164,9 @@ def _salient_negative(
 
 
 def saliency_table(negatives: Sequence[SalientNegative]) -> pd.DataFrame:
-    """The negatives as a table, with the share of the saliency that is on edited words, and that of edited words."""
+    """The negatives as a table, with `share`, that of the saliency on edited words, and `chance`, that of edited words
+    in all words.
+    """
     table = pd.DataFrame(negatives, columns=list(SalientNegative._fields))
     share_on_edits = [float(np.dot(negative.shares, negative.edited)) for negative in negatives]
     return table.assign(share=share_on_edits, chance=table["edited"].map(np.mean))
@@ -195,15 +197,15 @@ def gradients(model: Any, similarity: VectorSimilarity, tokens: Tensor, offsets:
     word_vectors: list[Tensor] = []
 
     def replace_by_leaf(module: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> Tensor:
-        """Go on with a copy of the words' vectors that has no history: the gradient is taken to it, not to the table,
-        where a word that stands twice has only one.
+        """Replace the words' vectors by a copy without history: the gradient is taken to it and not to the table, where
+        a word that occurs twice has only one vector.
         """
         word_vectors.append(output.detach().requires_grad_())
         return word_vectors[0]
 
     hook = model.text.embedding.register_forward_hook(replace_by_leaf)
     try:
-        # cuDNN's recurrent nets have gradients only while they are trained, with their dropout
+        # cuDNN's recurrent nets have gradients only in training mode, where their dropout is active
         with torch.enable_grad(), torch.backends.cudnn.flags(enabled=False):
             images = features.float().requires_grad_()
             rows = torch.arange(len(features))
@@ -337,7 +339,7 @@ def _draw_word(axes: Axes, negative: SalientNegative, number: int, place: WordPl
     word = negative.words[number]
     share = negative.shares[number]
     is_edited = negative.edited[number]
-    shade = share / max(negative.shares)
+    shade = share / (max(negative.shares) or 1.0)  # all shares are 0 if the score depends on no word
     colour = (1.0, 1.0 - 0.55 * shade, 1.0 - 0.8 * shade)  # white to orange
     box = {"facecolor": colour, "edgecolor": "black" if is_edited else "none", "pad": 2.0, "linewidth": 1.0}
     centred: dict[str, Any] = {"family": "monospace", "ha": "center", "va": "center"}
