@@ -29,13 +29,13 @@ NAMED = 20  # words labelled with their name, if there is room
 LETTER = 7.2  # the mean width of a letter of such a label
 LINE = 13.0  # its height
 RADIUS = 3.0  # of a dot
-# Larger differences in characters go into the bins at the ends.
+# Differences of more characters go into the bins at the ends.
 SPAN = 12
 # The share of texts that the histogram of lengths shows: a few very long ones would squeeze all others.
 MOST_TEXTS = 0.995
-# In %: a blind accuracy whose interval is above the first is suspicious, above the second refused.
+# A text-only accuracy, in %, whose interval lies above the first is suspicious, above the second refused.
 LIMITS = (55.0, 60.0)
-# With fewer pairs, an accuracy is grey: its interval is wider than 28 points.
+# The accuracy of fewer pairs is drawn in grey: its interval is wider than 28 points.
 LEAST_PAIRS = 50
 
 
@@ -74,7 +74,7 @@ def line(kind: str, *points: tuple[float, float]) -> Markup:
 
 
 def label(x: float, y: float, text: str, anchor: str = "middle", kind: str = "") -> Markup:
-    """A text at (x, y); `anchor` is which part of it is there: start, middle or end."""
+    """A text at (x, y); `anchor` says which part of it is at this point: start, middle or end."""
     return shape("text", text, kind, x=x, y=y, **{"text-anchor": anchor})
 
 
