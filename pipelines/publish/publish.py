@@ -252,7 +252,7 @@ def _unfit_images(captions: pd.DataFrame) -> dict[str, str]:
 
 
 def _missing_images(publication: Publication, captions: pd.DataFrame) -> dict[str, str]:
-    """For each caption whose image is not in the image folder, by caption_id, the image's path; none without a folder."""
+    """For each caption whose image is not in the image folder, by caption_id, its image's path; none without folder."""
     if publication.images is None:
         return {}
     missing = captions[captions["image"].map(publication.images.find).isna()]
@@ -338,7 +338,7 @@ def provenance(publication: Publication) -> dict[str, str]:
 
 
 def made_with(publication: Publication) -> dict[str, Json]:
-    """By table on the way its settings; as `source`, by the name of each file that was read its size and SHA-256."""
+    """By table of the build, its settings; as `source`, by the name of each file read, its size and SHA-256."""
     settings: dict[str, Json] = {}
     for name in STEPS:
         manifest = read_manifest(publication.run / name)
@@ -346,7 +346,7 @@ def made_with(publication: Publication) -> dict[str, Json]:
             continue
         if name == "captions":
             settings["source"] = {**manifest.identity.inputs}
-        # A run may have been refined, and its unrefined negatives be published all the same.
+        # A refined run may also publish its unrefined negatives: then the settings of `refine` do not belong here.
         if manifest.identity.config and (name != "refined" or publication.table == "refined"):
             settings[name] = {**manifest.identity.config}
     settings["publish"] = {"seed": publication.config.seed, "per_operator": publication.per_operator}
@@ -362,7 +362,7 @@ def digests(folder: Path, names: Sequence[str] = ()) -> tuple[File, ...]:
 def move_into_place(new: Path, output: Path) -> list[str]:
     """Move all files of the folder `new` to `output`, in place of what was published there; returns their paths in it.
 
-    At any moment SHA256SUMS lists all files that are there, so that another publication can replace what a killed one
+    At any moment SHA256SUMS lists all files that are there, so that the next publication can remove what a killed one
     has left. Raises ValueError if a link in `output` would lead a file out of it.
     """
     written = [path.relative_to(new).as_posix() for path in files_below(new)]
@@ -389,7 +389,7 @@ def _remove_published(output: Path) -> set[Path]:
         return set()
     listed = [line.partition("  ")[2] for line in sums.read_text(encoding="utf-8").splitlines()]
     folders = set[Path]()
-    # Card and Croissant are written after the digests, which lack them.
+    # SHA256SUMS does not list card and Croissant, which are written after it.
     for name in (*filter(None, listed), CARD, CROISSANT):
         file = output / name
         if file.is_file() and file.resolve().is_relative_to(output):

@@ -24,7 +24,7 @@ class Accuracy:
 
     @property
     def cue(self) -> Accuracy:
-        """The accuracy that a guesser can have: that of the opposite answers if it is `reversed` (22 % becomes 78 %)."""
+        """The accuracy that a guesser can have: if it is `reversed`, that of the opposite answers (78 % for 22 %)."""
         if not self.reversed:
             return self
         return Accuracy(100 - self.percent, 100 - self.high, 100 - self.low, self.pairs)

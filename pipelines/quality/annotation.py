@@ -252,7 +252,7 @@ def _read(file: Path, columns: Sequence[str], known: Collection[str] | None = No
 
 
 def _check_items(file: Path, items: pd.Series, wrong: pd.Series, problem: str) -> None:
-    """Raise ValueError, with file and line of the first wrong item, if there is one; both Series are indexed by line."""
+    """Raise ValueError, with file and line of the first wrong item, if any is; both Series are indexed by line."""
     if wrong.any():
         raise ValueError(f"{file}:{wrong.idxmax()}: item {items[wrong].iloc[0]} {problem}")
 

@@ -232,8 +232,8 @@ def protocol_scores(
 def baselines(tests: TestSet, source: Path, seed: int) -> dict[GroupOfProtocol, Baseline]:
     """The most telling blind baseline of `pairs` and `half-truth`, by group. Reports are cached in `source`.
 
-    Of half-truths, where the shorter is true by construction, and of groups too small to train a baseline, only rules
-    are tried.
+    Only rules are tried for half-truths, whose shorter text is true by construction, and for groups that are too small
+    to train a baseline.
     """
     corpus = read_corpus(source) if is_run(source) else []
     reports = cached_reports(source if source.is_dir() else source.parent, seed, corpus)
@@ -271,7 +271,7 @@ def write_lists(source: Path, folder: Path, config: ScoreConfig) -> list[Path]:
     images = [image.id if image.file is None else str(image.file) for image in tests.images]
     entries = dict(zip(LISTS, (images, list(tests.texts)), strict=True))
     for name, lines in entries.items():
-        # A text of several lines would shift all rows after it against the arrays, unseen.
+        # A text of several lines would shift all later lines against the rows of the arrays, without an error.
         if bad := next((line for line in lines if "\n" in line or "\r" in line), None):
             raise ValueError(f"{name} has one entry a line, one has several lines: {bad!r:.80}")
     # The rows of both lists belong together: no other command is to write one of them meanwhile.
