@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 BAD_INPUT = 2
 CHECK_FAILED = 1
 INTERRUPTED = 130
-# Errors that the input or the machine causes, which get one line. Others are faults of the program: their traceback is
-# what a report of the fault needs.
+# Errors that the input or the machine causes, which are told in one line. Others are faults of the program and show
+# their traceback, which a report of the fault needs.
 ANSWERED = (OSError, ValueError, OverflowError, EngineError, RecursionError, ImportError, MemoryError)
 CONTINUES = "the same command continues from here"
 EPILOG = """\b
@@ -42,7 +42,7 @@ Completion:   eval "$(_NEGCAP_COMPLETE=bash_source negcap)"   (zsh_source, fish_
 \b
 Exit status:  0 done, 1 a check failed, 2 bad input or arguments, 130 interrupted (129 by SIGHUP, 143 by SIGTERM).
 With NEGCAP_TRACEBACK=1 an error shows where it was raised."""
-THREADS = {  # work is spread over processes, and idle threads must not spin; training raises the number itself
+THREADS = {  # one per process, as work is spread over processes, and idle ones must not spin; trainings set their own
     "OMP_NUM_THREADS": "1",
     "OPENBLAS_NUM_THREADS": "1",
     "MKL_NUM_THREADS": "1",
@@ -161,7 +161,7 @@ class Command(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the arguments. Raises UsageError for a flag of one value that is given twice: the last would win."""
-        # Parsed once more than click does: it keeps the last value of a flag and does not say that there were others.
+        # A parse before click's own, which keeps the last value of a flag and does not say that there were others.
         if not ctx.resilient_parsing:  # completion asks for words of lines that are not whole
             try:
                 _, _, given = self.make_parser(ctx).parse_args(args=list(args))
@@ -196,7 +196,7 @@ class Command(click.Command):
             record = parameter.get_help_record(ctx) if isinstance(parameter, click.Option) else None
             if record is not None:
                 listed.setdefault(getattr(parameter, "section", "Options"), []).append(HelpEntry(*record))
-        # Behind all flags, as there are many: who looks for a flag should not have to read them.
+        # After all flags, as there are many: who looks for a flag should not have to read them.
         listed["Settings, by --set"] = self.settings_without_flag(ctx) if self._configs else []
         for heading, records in listed.items():
             if records:

@@ -349,7 +349,7 @@ def read_sealed_tensors(path: Path) -> StoredTensors:
 
 
 def _place_of_seal(data: bytes | bytearray) -> slice | None:
-    """Where a safetensors file has its seal: in its header, which follows 8 bytes that state its length; None: nowhere."""
+    """Where a safetensors file has its seal: in its header, which follows 8 bytes with its length; None: nowhere."""
     place = SEALED.search(data, 8, 8 + int.from_bytes(data[:8], "little"))
     return None if place is None else slice(*place.span(1))
 

@@ -47,7 +47,7 @@ def colour_of(number: int) -> str:
 
 
 def label_axes(axes: Axes, title: str, x: str = "", y: str = "") -> None:
-    """Name axes and what they measure, and draw lines of a grid instead of a frame; epochs have ticks at whole numbers."""
+    """Name axes and what they measure, and draw a grid instead of a frame; epochs have ticks at whole numbers."""
     from matplotlib.ticker import MaxNLocator
 
     axes.set_title(title, loc="left", fontsize=11, fontweight="bold")

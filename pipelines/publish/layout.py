@@ -330,7 +330,7 @@ class Keyed(NamedTuple):
 
 
 class JsonFile:
-    """A JSON file of one list or object, a row per line, in ASCII, as some readers open it in their system's encoding."""
+    """A JSON file of one list or object, a row per line, in ASCII: some readers open it in their system's encoding."""
 
     def __init__(self, file: Path, _: Publication, head: str = "[", foot: str = "]", between: str = ",") -> None:
         """Create the file. `head` and `foot` are lines around the rows, `between` follows each row but the last."""

@@ -60,10 +60,10 @@ class Labels(NamedTuple):
 
 
 class NetworkInputs(NamedTuple):
-    """The inputs of `RaterNetwork`; `negcap.augment.raters` calls them v, e, t and k.
+    """The inputs of `RaterNetwork`; `negcap.augment.raters` calls the first four v, e, t and k.
 
-    places: (negatives, 2 * width) the vectors of the changed place, from the words before it and after it. units:
-    (negatives, width) the vectors of the new words. features: (negatives, features). changes: (negatives, changes), the
+    places: (negatives, 2 * width), the vector of the changed place, and the mean vector of what stood there. units:
+    (negatives, width), the vector of the new unit. features: (negatives, features). changes: (negatives, changes), the
     kind of change, one-hot. lists: (negatives, 1), 1 where raters saw lists, else 0.
     """
 

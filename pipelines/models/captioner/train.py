@@ -309,7 +309,7 @@ class Training:
             images = discriminator.images(features)
 
         def reward(sentences: PaddedSentences, row: Tensor) -> Tensor:
-            """The discriminator's r(I, S), (b,), of sentences S; row: (b,), the position in the batch of each image I."""
+            """The discriminator's r(I, S), (b,), of sentences S; row: (b,), each image I as a position in the batch."""
             with torch.no_grad():
                 return discriminator(images[row], sentences).sigmoid()
 
