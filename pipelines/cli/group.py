@@ -270,7 +270,7 @@ def stopped_by_signals() -> Iterator[None]:
 
     def stop(number: int, frame: object) -> NoReturn:
         """Handle the first signal, as `signal.signal` wants it."""
-        # Cleaning up may wait for a disk or a worker: who asks twice is not kept waiting.
+        # Cleaning up may wait for a disk or a worker; a second signal ends the process at once.
         for other in handled:
             signal.signal(other, signal.SIG_DFL)
         raise Stopped(number)
@@ -293,8 +293,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for name, value in THREADS.items():
         os.environ.setdefault(name, value)
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
-        if getattr(sys, name) is None:  # the caller has closed it: another file would take its place
-            setattr(sys, name, open(os.devnull, mode))  # it gets the lowest number that is free
+        # If the caller has closed a stream, the next file that is opened would get its number and be written to.
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode))
     if isinstance(sys.stdout, TextIOWrapper) and sys.stdout.errors == "strict":
         sys.stdout.reconfigure(errors=ESCAPED)
     where = "negcap"
@@ -317,11 +318,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             )
         return 128 + int(number)
     except BrokenPipeError:
-        # `negcap show … | head`: nobody reads on. Python would write what is left at the end, and fail again.
+        # `negcap show … | head`: nobody reads on. At exit Python would write what is left to write, and fail again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except Exception as error:
-        # Some libraries raise RuntimeError or TypeError where there is no memory left: known by their messages.
+        # Some libraries raise RuntimeError or TypeError if memory runs out, which only their messages tell.
         too_large = is_out_of_memory(error)
         if os.environ.get("NEGCAP_TRACEBACK") or not (too_large or isinstance(error, ANSWERED)):
             raise
@@ -333,7 +334,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _what_happens_to_work(end: BaseException) -> str:
     """What the end of a command means for its work: the note that the command has added, else CONTINUES."""
-    noted = end.__cause__ if isinstance(end, click.Abort) and end.__cause__ else end  # click's of a KeyboardInterrupt
+    # click raises Abort in place of a KeyboardInterrupt, which is its cause and has the note
+    noted = end.__cause__ if isinstance(end, click.Abort) and end.__cause__ else end
     return next(iter(getattr(noted, "__notes__", [])), CONTINUES)
 
 

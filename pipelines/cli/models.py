@@ -33,13 +33,12 @@ output = options.folder("Folder of the model to write; of several, of their fold
 def with_default_split(run: Path, given: dict[str, FlagValue]) -> dict[str, FlagValue]:
     """The settings of an evaluation, with the split if the user has given none.
 
-    It is the default split or, where the run lacks that, its only split that is no train split; this is said.
+    It is the default split or, if the run lacks that, its only split other than train splits; then a line says so.
     """
     from ...schemas.captions import TRAIN_SPLITS
     from ..models.config import EvaluateConfig
     from ..tables.columns import splits_of
 
-    # With a single split that is no train split there is nothing to ask.
     default = EvaluateConfig.of({}).split
     splits = splits_of(run)
     others = [name for name in splits if name not in TRAIN_SPLITS]

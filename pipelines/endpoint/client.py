@@ -328,11 +328,11 @@ class Endpoint:
         return " ".join(without_key(text[: 10 * SAID], self._key).split())[:SAID]
 
     async def _reserve_budget(self, tokens: int) -> bool:
-        """Reserve what an attempt may cost, once it fits; False if the budget never allows it, or no more is sent."""
+        """Reserve what a request may cost, once the budget has room for it; False if it never has, or if all stops."""
 
         def is_decided() -> bool:
             """Whether it is known if the request can be sent, so that waiting has an end."""
-            # While others have reserved something, they may give it back: then it may fit.
+            # As long as other requests have reserved something, they may give it back, and make room.
             return self._stopping or self._fits_budget(tokens) or not self._reserved.requests
 
         async with self._changed:

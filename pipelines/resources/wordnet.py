@@ -127,7 +127,7 @@ def table(reader: WordNetCorpusReader) -> pa.Table:
 
 
 def _synset_key(synset: Synset) -> SynsetKey:
-    """What names a synset in WordNet's files."""
+    """The key of a synset in WordNet's files."""
     pos = synset.pos()
     # Satellite adjectives are in the index of adjectives.
     return SynsetKey("a" if pos == "s" else pos, synset.offset())

@@ -34,7 +34,7 @@ MODELS = {  # kinds of models: what stands before the colon in a model's name ->
 
 
 class ProtocolRule(NamedTuple):
-    """What is right in a protocol, and what guessing gets in %; None where that depends on the number of candidates."""
+    """When a model is right in a protocol, and the % that guessing gets; None if the number of candidates decides."""
 
     right: str
     chance: float | None

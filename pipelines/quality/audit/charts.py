@@ -254,6 +254,7 @@ def words(uses: Sequence[WordUse]) -> Chart | None:
     y = scale(zero if 0 in numbers else least, most, height - BOTTOM, TOP + LINE)
 
     def height_of(number: int) -> float:
+        """The vertical place of a number of occurrences."""
         return y(log10(number) if number else zero)
 
     stems = [line("frame", (LEFT, TOP), (LEFT, height - BOTTOM), (width - RIGHT, height - BOTTOM))]
@@ -333,9 +334,8 @@ def accuracy(measured: Accuracy) -> Markup:
     height = 14
     x = scale(20, 100, 0, width)
     start, end = sorted((x(50), x(max(percent, 20))))
-    # How far the whole interval is from 50 %, below 0 if it holds 50 %.
+    # How far the whole interval is from 50 %, on either side, as 20 % tells as much as 80 %; below 0 if it holds 50 %.
     from_chance = max(low - 50, 50 - high)
-    # One number serves both sides: an accuracy of 20 % tells as much as one of 80 %.
     kind = "good"
     if measured.pairs < LEAST_PAIRS:
         kind = "few"

@@ -330,7 +330,7 @@ def train(texts: NumberedTexts, folds: np.ndarray, count: int, entries: int) -> 
         outside = inside.sum(axis=1, keepdims=True) - inside
         keys.append(distinct)
         seen.append(outside.astype(np.int32))
-    # It is the context of each first word, although it is never predicted.
+    # The start mark needs a row, as the context of first words, although it is never predicted and so not counted.
     if START not in keys[0]:
         row = np.searchsorted(keys[0], START)
         keys[0] = np.insert(keys[0], row, START)
