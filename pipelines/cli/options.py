@@ -177,7 +177,7 @@ def several(flag: str, field: str, help: str, *, choices: Words = (), empty: str
     def collect(ctx: click.Context, flag: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...] | None:
         """The names in all values of the flag, each once; None if it was not given. Raises UsageError."""
         names = [name.strip() for value in values for name in value.split(",")]
-        if not all(names):  # a comma too many is rather a word too few
+        if not all(names):  # an extra comma: more likely a name was forgotten
             raise click.UsageError(f"{flag.opts[0]} must be names between commas, was: {','.join(values)}", ctx)
         if words is not None:
             names = [words.convert(name, flag, ctx) for name in names]

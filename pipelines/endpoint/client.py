@@ -314,7 +314,7 @@ class Endpoint:
         return ChatAnswer("refused", detail=problem)
 
     def _describe_status(self, response: Response) -> str:
-        """What a response says that is no answer: HTTP status, and where it points or how its text begins."""
+        """Describe a response that is not an answer: its HTTP status, and where it redirects or how its text begins."""
         status = self._shorten_and_hide_key(f"HTTP {response.status_code} {response.reason_phrase}")
         if response.has_redirect_location:
             place = self._shorten_and_hide_key(response.headers["location"])

@@ -191,7 +191,7 @@ class Figure(NamedTuple):
 
 
 def resample_counts(n: int, seed: int, resamples: int = RESAMPLES) -> Iterator[np.ndarray]:
-    """How often each of n is drawn in n draws with replacement: parts (<= AT_ONCE, n) of all resamples."""
+    """Yield how often each resample draws each of n images, (<= AT_ONCE, n): n draws each, with replacement."""
     # the legacy generator, whose numbers NumPy has promised never to change
     random = np.random.RandomState(seed % (1 << 32))
     for start in range(0, resamples, AT_ONCE):

@@ -239,7 +239,7 @@ def find_change(caption: str, negative: str) -> Change:
 def with_changes(caption: str, changes: Sequence[Change]) -> str:
     """The caption after several edits, whose places must not overlap."""
     words = caption.split(" ")
-    # From the end, so that the places of those before it stay what they were.
+    # the last one first: an edit moves only the words after it
     for change in sorted(changes, reverse=True):
         words[change.start : change.end] = change.words
     return " ".join(words)

@@ -468,10 +468,7 @@ class Tars:
     """Tar files with up to 5,000 samples each; their bytes depend only on the samples."""
 
     def __init__(self, name: Path, most: int = SAMPLES) -> None:
-        """Archives are made as samples come, of at most `most` samples each.
-
-        `name` is their path with {} for their number: `train-{}.tar`.
-        """
+        """Write to files named `name`, whose {} stands for the file's number (`train-{}.tar`): `most` samples each."""
         self.name = name
         self.most = most
         self.suffixes: set[str] = set()

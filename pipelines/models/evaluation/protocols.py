@@ -388,8 +388,8 @@ def _recalls_with_intervals(ranks: Tensor, seed: int) -> Metrics:
 def _plural_metrics(split: EmbeddedSplit, numeral: Tensor, own: Tensor) -> ProtocolResult:
     """VSE-C's Table 4: retrieval on the images with a caption that counts more than one thing, plain and attacked.
 
-    A caption counts more than one if one of its numeral negatives replaces a number above one. Only those negatives
-    attack that also insert a number above one ("3 dogs" -> "5 dogs"), so that singular and plural tell nothing.
+    A caption counts more than one if one of its numeral negatives replaces a number above one. Only the negatives that
+    also insert a number above one attack ("3 dogs" -> "5 dogs"): the noun stays plural, and gives nothing away.
 
     Args:
         split: the whole split.

@@ -470,7 +470,7 @@ def subject(rng: Random, bare: float = 0.05) -> ClauseSubject:
 
 
 def _group_of(rng: Random, kind: str) -> ClauseSubject:
-    """Return "a group of people", "lots of red cars", "a few people"."""
+    """Return a subject such as "a group of people", "lots of red cars" or "a few people"."""
     group = rng.choice(WORDS["groups"])
     many = group in ("couple", "pair", "lot", "bunch", "number") or chance(rng, 0.5)
     inner = noun_phrase(rng, kind, many=True, bare=0.95)

@@ -457,7 +457,7 @@ def reattach_punctuation(tree: Tree) -> None:
 
 
 def _crosses(tree: Tree, word: int) -> bool:
-    """Return whether the arc from a word to its head crosses another arc, or leaves the span of one around the word."""
+    """Return whether the arc from a word to its head crosses another, or leaves an arc that spans the word."""
     low, high = sorted((word, tree.heads[word]))
     for other, head in enumerate(tree.heads):
         if head < 0 or other == word:
