@@ -38,7 +38,7 @@ def without_key(text: str, key: str) -> str:
 
 
 def _pieces(key: str) -> list[str]:
-    """All pieces of a key of the length that counts, in lower case; a short key is one piece."""
+    """All runs of PIECE characters in a key, in lower case; a shorter key is one piece."""
     key = key.lower()
     size = min(PIECE, len(key))
     return [key[start : start + size] for start in range(len(key) - size + 1)]
