@@ -113,11 +113,11 @@ class SurrogateNetwork(nn.Module):
         A row is a place of one of the captions: all places of the first caption, then all of the second. A caption of
         r replacements and n places has r * n pairs, which share its n rows, since a(i, s) is the same for all of them.
         """
-        # Lists with one array for each caption. Of this list, (places, 4 * words):
+        # each list gets one array per caption, here (places, 4 * words)
         contexts: list[Tensor] = []
-        # Of this list, (places,):
+        # here (places,)
         distances: list[np.ndarray] = []
-        # Of these three, (replacements * places,):
+        # and in these three (replacements * places,)
         row_of_pair: list[np.ndarray] = []
         replacement_of_pair: list[np.ndarray] = []
         is_behind: list[np.ndarray] = []
