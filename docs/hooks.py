@@ -78,9 +78,9 @@ def _section(name: str, command: click.Command) -> Iterator[str]:
     if name == "train":
         yield from ("", "Settings for `--set`, with their defaults:", "")
         yield from ("| setting | models | meaning |", "|---|---|---|", *_settings())
-    elif isinstance(command, Command) and (rarer := command.rarer(context)):
+    elif isinstance(command, Command) and (settings := command.settings_without_flag(context)):
         yield from ("", "Settings for `--set`, with their defaults:", "", "| setting | meaning |", "|---|---|")
-        yield from (f"| `{setting}` | {_text(meaning)} |" for setting, meaning in rarer)
+        yield from (f"| `{setting}` | {_text(meaning)} |" for setting, meaning in settings)
 
 
 def _settings() -> Iterator[str]:

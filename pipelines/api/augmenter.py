@@ -81,7 +81,7 @@ class Augmenter:
         self.n = n
         self._lexicon = fspath(lexicon)
         self._spacy_model = spacy_model
-        # What the tables were when this was made: a worker that loads them later must get the same, or an error.
+        # The hashes of the tables now: a worker that loads the tables later must get the same ones, or an error.
         tables = _lexicon_tables(self._lexicon)
         self._hashes = tuple("" if path.is_file() else table_of_run(path).sha256 for path in tables)
         names = tuple(name for name in operator_names(operators) if OPERATORS[name].family != POSITIVE)
@@ -113,7 +113,7 @@ class Augmenter:
 
         Raises:
             ValueError: `images` and `texts` have different lengths.
-            TypeError: `texts` is a str, or one of them is none.
+            TypeError: `texts` is a str, or one of the texts is not a str.
             DamagedShardError: the run that the lexicon is taken from was built anew after the Augmenter was made, and
                 before this process loaded it.
         """
@@ -124,18 +124,18 @@ class Augmenter:
         if images is not None and len(images) != len(texts):
             raise ValueError(f"images must have the length of texts, {len(texts)}, was: {len(images)}")
         texts = [" ".join(text.split()) for text in texts]  # as `build` writes captions: equal texts, equal negatives
-        groups: dict[Hashable, list[int]] = {}
+        groups: dict[Hashable, list[int]] = {}  # by image, the positions of its texts in the batch
         for row, image in enumerate(range(len(texts)) if images is None else images):
             groups.setdefault(image, []).append(row)
         negatives: list[list[str]] = [[] for _ in texts]
-        # What is made of a batch has no cycles: looking for some takes time and finds none.
+        # The garbage collector would look for cycles of references, which a batch does not make.
         with collector_paused():
             resources = _load_resources(self._lexicon, self._hashes, settings.max_true, settings.cloze)
             # The text itself is the id: random choices are seeded by it, and so do not depend on the rest of the batch.
             empty = [""] * len(texts)
             table = pa.table({"caption_id": texts, "image_id": empty, "split": empty, "origin": empty, "text": texts})
             captions = from_parses(parse_table(table, self._spacy_model))
-            # Image by image: the captions of an image are siblings, wherever they stand in the batch.
+            # By image: the captions of an image are siblings, wherever they stand in the batch.
             siblings = [[captions[row] for row in rows] for rows in groups.values()]
             results = generate_for_images(siblings, resources.lexicon, settings, resources.truth).results
             rows_of_results = chain.from_iterable(groups.values())
@@ -152,7 +152,7 @@ class Augmenter:
 
 def _take_in_turn(operators: Iterable[Sequence[str]], n: int) -> list[str]:
     """At most n different texts, taken from the operators in turn."""
-    texts: dict[str, str] = {}  # by their lower case: two that differ in a capital alone are one
+    texts: dict[str, str] = {}  # by their lower case: two texts that differ only in capitals count as one
     for text in filter(None, chain.from_iterable(zip_longest(*operators))):
         texts.setdefault(text.lower(), text)
     return list(texts.values())[:n]
@@ -176,9 +176,9 @@ def _load_resources(lexicon: str, hashes: tuple[str, ...], max_true: float, cloz
 
     Args:
         lexicon: `reference`, or the folder of a run.
-        hashes: of the run's tables when the Augmenter was made; of files "".
+        hashes: of the run's tables when the Augmenter was made; "" for tables that are files.
         max_true: see `Augmenter`.
-        cloze: the file of a model of your own.
+        cloze: the file of a cloze model; None: the shipped one.
 
     Raises:
         DamagedShardError: the run was built anew since.

@@ -40,11 +40,11 @@ if TYPE_CHECKING:
 
 __all__ = ["CaptionBatch", "Negatives", "NegativesByKey"]
 
-# What random numbers are for: each use has its own stream, so that shuffling changes no choice of negatives.
+# The uses of random numbers: each has its own stream, so that shuffling changes no choice of negatives.
 SHUFFLE = 0
 CHOOSE = 1
-SHARDS = 16  # of negatives that are kept in memory, where samples come by key
-FIRST = 1000  # samples of which one must have negatives
+SHARDS = 16  # shards of negatives that `NegativesByKey` keeps in memory
+FIRST = 1000  # of so many first samples of `NegativesByKey`, one must have negatives
 
 Tokenize = Callable[[list[str]], torch.Tensor]
 Sample: TypeAlias = Any  # an entry of a sample that something else reads: a text, a picture, a tensor …
@@ -153,10 +153,10 @@ class Negatives(IterableDataset[CaptionBatch]):
         self.transform = transform
         self.tokenize = tokenize
         table = "refined" if refined else "negatives"
-        # All in memory as Arrow, which workers that are forked share; Python strings are made of a batch at a time.
+        # All are in memory as Arrow, which forked workers share; Python strings are made only for a batch at a time.
         self._captions, rows, starts = _read_captions(Path(run), _as_names(split), _as_names(operators), table)
-        # The negatives of caption i are rows starts[i] to starts[i + 1] of `_texts`; the last text stands for those
-        # that are lacking.
+        # The negatives of caption i are rows starts[i] to starts[i + 1] of `_texts`; its last text, "", stands for a
+        # negative that a caption lacks.
         texts = rows["negative"].cast(pa.large_string()).chunks
         self._texts = pa.concat_arrays([*texts, pa.array([""], pa.large_string())])
         self._pool = NegativePool(torch.from_numpy(starts), negatives)
@@ -207,8 +207,8 @@ class Negatives(IterableDataset[CaptionBatch]):
         order = np.arange(self.captions)
         if self.shuffle:
             order = np.random.default_rng([self.seed, SHUFFLE, epoch]).permutation(self.captions)
-        # Batch i is of rank i % ranks, and of its batches the workers take one each in turn. Seeds are of the batch, so
-        # that its negatives are the same whoever makes it.
+        # Batch i is of rank i % ranks, and the workers of a rank take its batches in turn. A batch has its own seed, so
+        # that its negatives are the same whichever worker makes it.
         first = self.rank + worker_number * self.ranks
         for number in range(first, self._batches(), self.ranks * workers):
             rows = order[number * self.batch_size : (number + 1) * self.batch_size]
@@ -286,15 +286,15 @@ class NegativesByKey:
         self._run = run
         self._operators = _as_names(operators)
         self._shards = shards_of(Path(run), "refined" if refined else "negatives")
-        # An index of images: their hashes, ascending, and the number of the shard of each, (n,). Should two ids have
-        # one hash, one is not found, but no caption gets the negatives of another: `_negatives_by_caption` has the ids.
+        # An index of images: their hashes, ascending, and the number of the shard of each, (n,). If two ids had one
+        # hash, one would not be found, but no caption would get another's negatives: `_negatives_by_caption` has ids.
         of_shards = [_hash_ids(shard.read(["image_id"])["image_id"].unique().to_pylist()) for shard in self._shards]
         hashes = np.concatenate([*of_shards, _hash_ids([])])
         number = np.repeat(np.arange(len(of_shards), dtype=np.int32), [len(of_shard) for of_shard in of_shards])
         order = np.argsort(hashes, kind="stable")
         self._hash_ids = hashes[order]
         self._number = number[order]
-        self._recent: dict[int, dict[tuple[str, str], list[str]]] = {}  # by shard
+        self._recent: dict[int, dict[tuple[str, str], list[str]]] = {}  # by shard, see `_negatives_by_caption`
         self._misses = 0  # samples without negatives, until one has some; -1 from then on
 
     def __call__(self, sample: Mapping[str, Sample]) -> dict[str, Sample]:
@@ -360,6 +360,7 @@ def _negatives_by_caption(shard: Shard, operators: Sequence[str]) -> dict[tuple[
 def _read_captions(run: Path, splits: Sequence[str], operators: Sequence[str], table: str) -> CaptionsWithNegatives:
     """Read the captions of some splits, with their negatives by some operators; () for all of them.
 
+    A text that several operators made of a caption is read once. table: the table of negatives, such as `refined`.
     Raises ValueError if none of the captions has a negative.
     """
     if "train" in splits and splits_of(run) == (UNSPLIT,):

@@ -42,7 +42,7 @@ def captions_as_arrow_table(captions: Captions, config: IngestConfig) -> pa.Tabl
     """
     if isinstance(captions, pa.Table):
         return _with_image_names(captions.schema, captions.to_batches(), config)
-    # Known by what they have, not by their class, so that neither library is imported for a list of sentences.
+    # Recognised by their attributes, not by their class, so that neither library is imported for a list of sentences.
     given: object = captions
     if hasattr(given, "with_format") and hasattr(given, "column_names"):  # datasets.Dataset
         data = given.with_format("arrow")
@@ -90,7 +90,7 @@ def _replace_flags_by_arguments(message: str) -> str:
 
 
 def _with_image_names(schema: pa.Schema, batches: Iterable[pa.RecordBatch], config: IngestConfig) -> pa.Table:
-    """The columns to read of a table, with a column of the images' names.
+    """The columns of a table that are read, among them one with the names of the images.
 
     Args:
         schema: of the table.

@@ -117,11 +117,11 @@ def negatives(
 
 
 def _join_source_columns(frame: pd.DataFrame, columns: pa.Table) -> pd.DataFrame:
-    """Join rows of captions with the columns of the source that the user keeps.
+    """Join rows with the columns of the source that the user keeps, by the column caption_id.
 
-    `frame` has the column caption_id, by which it is joined to `columns`: caption_id, image_id and those to keep.
+    columns: the table of caption_id, image_id and the columns to keep.
     """
-    names = columns.column_names[2:]  # behind caption_id and image_id
+    names = columns.column_names[2:]  # without caption_id and image_id
     if not names:
         return frame
     kept = columns.select(["caption_id", *names]).to_pandas()
@@ -134,7 +134,7 @@ def _options_of_build(operators: str | Sequence[str] | None, settings: Mapping[s
     for name in ("keep_columns", "caption_column"):
         given = options.get(name)
         if isinstance(given, str):
-            options[name] = (given,)  # a text would be read as several names with commas between
+            options[name] = (given,)  # as a text, a name with a comma would be read as two names
         elif isinstance(given, list):
             options[name] = tuple(given)
     if options.get("preset") is None:

@@ -42,8 +42,8 @@ class _Gather(torch.autograd.Function):
     @staticmethod
     def backward(context: object, gradient: Tensor) -> Tensor:
         """The gradient of this process' rows (B, …), from that of all rows (N B, …)."""
-        # Every process has a loss of its own that depends on these rows: the gradients of all are added, and each
-        # takes the part of its rows.
+        # The loss of every process depends on the rows of all: their gradients are added, and each process takes the
+        # part of its own rows.
         gradient = gradient.contiguous()
         distributed.all_reduce(gradient)
         return gradient.chunk(distributed.get_world_size())[distributed.get_rank()]
@@ -95,11 +95,11 @@ class NegativesLoss(nn.Module):
             shape = None if mask is None else tuple(mask.shape)
             rule = f"mask must be of {size} captions and their negatives, {len(text_features)} texts in all"
             raise ValueError(f"{rule}, its shape was: {shape}")
-        # The captions of this process are the columns rank * B … of those of all: caption i belongs to image i.
+        # Among the captions of all processes, those of this one are the columns from rank * B; caption i is of image i.
         own = torch.arange(size, device=image_features.device) + this_process().rank * size
         captions = text_features[:size]
         negatives = text_features[size:]
-        # Texts of all processes are columns for the images of this one; the images of all, for its captions.
+        # The images of this process are compared with the texts of all processes, its captions with the images of all.
         to_captions = logit_scale * image_features @ _gather_rows(captions).T  # (B, N B)
         to_negatives = logit_scale * image_features @ _gather_rows(negatives).T  # (B, N B k)
         # exp(-inf) = 0: a negative that is not there adds nothing to the softmax.

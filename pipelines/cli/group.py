@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 BAD_INPUT = 2
 CHECK_FAILED = 1
 INTERRUPTED = 130
-# Errors that the input or the machine causes, which get one line. Others are faults of the program: their traceback is
-# what a report of the fault needs.
+# Errors that the input or the machine causes, which are told in one line. Others are faults of the program and show
+# their traceback, which a report of the fault needs.
 ANSWERED = (OSError, ValueError, OverflowError, EngineError, RecursionError, ImportError, MemoryError)
 CONTINUES = "the same command continues from here"
 EPILOG = """\b
@@ -42,7 +42,7 @@ Completion:   eval "$(_NEGCAP_COMPLETE=bash_source negcap)"   (zsh_source, fish_
 \b
 Exit status:  0 done, 1 a check failed, 2 bad input or arguments, 130 interrupted (129 by SIGHUP, 143 by SIGTERM).
 With NEGCAP_TRACEBACK=1 an error shows where it was raised."""
-THREADS = {  # work is spread over processes, and idle threads must not spin; training raises the number itself
+THREADS = {  # one per process, as work is spread over processes, and idle ones must not spin; trainings set their own
     "OMP_NUM_THREADS": "1",
     "OPENBLAS_NUM_THREADS": "1",
     "MKL_NUM_THREADS": "1",
@@ -144,8 +144,10 @@ class Command(click.Command):
         """Further arguments of `options.from_field` for a field."""
         return {}
 
-    def rarer(self, ctx: click.Context) -> list[HelpEntry]:
-        """The settings without a flag: `name=default`, or the name if that is empty or the machine's."""
+    def settings_without_flag(self, ctx: click.Context) -> list[HelpEntry]:
+        """The help of the settings without a flag, as `name=default`; only the name if the default is empty or computed
+        on the machine that runs, such as the number of its cores.
+        """
         from .options import as_text
 
         flags = {option.name for option in self.params}
@@ -159,7 +161,7 @@ class Command(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the arguments. Raises UsageError for a flag of one value that is given twice: the last would win."""
-        # Parsed once more than click does: it keeps the last value of a flag and does not say that there were others.
+        # A parse before click's own, which keeps the last value of a flag and does not say that there were others.
         if not ctx.resilient_parsing:  # completion asks for words of lines that are not whole
             try:
                 _, _, given = self.make_parser(ctx).parse_args(args=list(args))
@@ -194,8 +196,8 @@ class Command(click.Command):
             record = parameter.get_help_record(ctx) if isinstance(parameter, click.Option) else None
             if record is not None:
                 listed.setdefault(getattr(parameter, "section", "Options"), []).append(HelpEntry(*record))
-        # Behind all flags, as there are many: who looks for a flag should not have to read them.
-        listed["Settings, by --set"] = self.rarer(ctx) if self._configs else []
+        # After all flags, as there are many: who looks for a flag should not have to read them.
+        listed["Settings, by --set"] = self.settings_without_flag(ctx) if self._configs else []
         for heading, records in listed.items():
             if records:
                 with formatter.section(heading):
@@ -268,7 +270,7 @@ def stopped_by_signals() -> Iterator[None]:
 
     def stop(number: int, frame: object) -> NoReturn:
         """Handle the first signal, as `signal.signal` wants it."""
-        # Cleaning up may wait for a disk or a worker: who asks twice is not kept waiting.
+        # Cleaning up may wait for a disk or a worker; a second signal ends the process at once.
         for other in handled:
             signal.signal(other, signal.SIG_DFL)
         raise Stopped(number)
@@ -291,8 +293,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for name, value in THREADS.items():
         os.environ.setdefault(name, value)
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
-        if getattr(sys, name) is None:  # the caller has closed it: another file would take its place
-            setattr(sys, name, open(os.devnull, mode))  # it gets the lowest number that is free
+        # If the caller has closed a stream, the next file that is opened would get its number and be written to.
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode))
     if isinstance(sys.stdout, TextIOWrapper) and sys.stdout.errors == "strict":
         sys.stdout.reconfigure(errors=ESCAPED)
     where = "negcap"
@@ -315,11 +318,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             )
         return 128 + int(number)
     except BrokenPipeError:
-        # `negcap show … | head`: nobody reads on. Python would write what is left at the end, and fail again.
+        # `negcap show … | head`: nobody reads on. At exit Python would write what is left to write, and fail again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except Exception as error:
-        # Some libraries raise RuntimeError or TypeError where there is no memory left: known by their messages.
+        # Some libraries raise RuntimeError or TypeError if memory runs out, which only their messages tell.
         too_large = is_out_of_memory(error)
         if os.environ.get("NEGCAP_TRACEBACK") or not (too_large or isinstance(error, ANSWERED)):
             raise
@@ -331,7 +334,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _what_happens_to_work(end: BaseException) -> str:
     """What the end of a command means for its work: the note that the command has added, else CONTINUES."""
-    noted = end.__cause__ if isinstance(end, click.Abort) and end.__cause__ else end  # click's of a KeyboardInterrupt
+    # click raises Abort in place of a KeyboardInterrupt, which is its cause and has the note
+    noted = end.__cause__ if isinstance(end, click.Abort) and end.__cause__ else end
     return next(iter(getattr(noted, "__notes__", [])), CONTINUES)
 
 

@@ -136,7 +136,7 @@ def _kept_line(counts: dict[str, int]) -> str:
 
 
 def _open_endpoint(run: Path, given: Mapping[str, FlagValue], purpose: str) -> Endpoint:
-    """The language model of the flags."""
+    """The endpoint of the language model that the flags name; purpose: what its spending counts under."""
     from ...augment.settings import given_only
     from ..endpoint.client import Endpoint, cache_path
     from ..endpoint.messages import EndpointConfig
@@ -145,7 +145,7 @@ def _open_endpoint(run: Path, given: Mapping[str, FlagValue], purpose: str) -> E
     for name, example in (("url", "http://localhost:8000/v1"), ("model", "qwen")):
         if given[name] is None:
             raise click.UsageError(f"--{name} must be given, e.g. --{name} {example}", click.get_current_context())
-    shards_of(run, "captions")  # else the cache of the answers would make a folder that is no run
+    shards_of(run, "captions")  # raises for a folder that is no run, which the cache of answers would create
     config = EndpointConfig.of({"seed": 0, **given_only(given)})
     return Endpoint(config, given["cache"] or cache_path(run), purpose)
 

@@ -33,13 +33,12 @@ output = options.folder("Folder of the model to write; of several, of their fold
 def with_default_split(run: Path, given: dict[str, FlagValue]) -> dict[str, FlagValue]:
     """The settings of an evaluation, with the split if the user has given none.
 
-    It is the default split or, where the run lacks that, its only split that is no train split; this is said.
+    It is the default split or, if the run lacks that, its only split other than train splits; then a line says so.
     """
     from ...schemas.captions import TRAIN_SPLITS
     from ..models.config import EvaluateConfig
     from ..tables.columns import splits_of
 
-    # With a single split that is no train split there is nothing to ask.
     default = EvaluateConfig.of({}).split
     splits = splits_of(run)
     others = [name for name in splits if name not in TRAIN_SPLITS]
@@ -68,7 +67,7 @@ class TrainCommand(Command):
 
         return {"of_models": DEFAULTS}
 
-    def rarer(self, ctx: click.Context) -> list[HelpEntry]:
+    def settings_without_flag(self, ctx: click.Context) -> list[HelpEntry]:
         """The settings of the model whose help is asked for: `--model vse-c --help`; without one, those of vse++."""
         (named, *_) = ctx.params.get("models") or ("vse++",)
         # `vse-c+noun` begins with `vse` and `vse-c`: the longest is meant.
@@ -179,24 +178,26 @@ def evaluate(model: Path, source: Path, output: Path | None, **given: FlagValue)
     from ..models.config import EvaluateConfig, SimilarityConfig
     from ..models.settings import CaptionerEvaluateConfig, is_captioner
 
-    # What is evaluated depends on what is given; each has a config of its own, of which the flags are all here.
+    # What is evaluated depends on what is given. Each of the three has its own config; the flags are those of all.
     if source.is_file():
-        pairs = SimilarityConfig.of(given)
+        similarity_config = SimilarityConfig.of(given)
         from ..models.trainer.sentence_similarity import similarity
 
-        print(similarity(model, source, pairs, output))
+        print(similarity(model, source, similarity_config, output))
         return
     if is_captioner(model):
-        written = CaptionerEvaluateConfig.of(given)
+        captioner_config = CaptionerEvaluateConfig.of(given)
         from ..models.captioner.evaluate import evaluate as evaluate_captions
 
-        print(evaluate_captions(model, source, written, output))
+        print(evaluate_captions(model, source, captioner_config, output))
         return
     config = EvaluateConfig.of(with_default_split(source, given))
     from ..engine.storage import refuse_link
     from ..models.trainer.evaluate import measure, write_evaluation
 
-    print(write_evaluation(measure(model, source, config), output or refuse_link(model / "evaluation")))
+    # A link in a model's folder could lead the results anywhere; a folder that the user names may be a link.
+    folder = output or refuse_link(model / "evaluation")
+    print(write_evaluation(measure(model, source, config), folder))
 
 
 @negcap.command(configs="score.test_set:ScoreConfig", flags="images splits refined per_operator device seed")

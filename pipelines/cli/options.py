@@ -34,14 +34,14 @@ def operator_words() -> Sequence[str]:
 
 
 def operator_or_change_words() -> Sequence[str]:
-    """The names of operators, and of what negatives that others wrote turn out to do."""
+    """The names of operators, and of the changes that are recognised in negatives that others wrote."""
     from ...augment.recovery import FAMILIES_OF
 
     return tuple(dict.fromkeys([*operator_words(), *FAMILIES_OF]))
 
 
 def unlisted_words(words: Words) -> Sequence[str]:
-    """The valid words that are not listed among these: the operators of papers."""
+    """The valid words that are not listed: of a list of operators those of papers, of other lists none."""
     if words not in (operator_words, operator_or_change_words):
         return ()
     from ...augment.operators import UNCHECKED
@@ -94,7 +94,7 @@ class Choice(click.Choice):
     """A parameter type with a list of valid words. The error for any other lists them and the most similar one."""
 
     def __init__(self, words: Words, empty: str = "") -> None:
-        """`words`: found when they are first needed, if they are a function. empty: another one, see `several`."""
+        """words: the valid ones, or a function that is called when they are needed. empty: a further word, "": none."""
         self.case_sensitive = True
         self._words = words
         self._empty = empty
@@ -107,7 +107,7 @@ class Choice(click.Choice):
 
     @property
     def metavar(self) -> str:
-        """The words, if they are few and known without a look, else `NAME`."""
+        """The words, if they are few and known without calling a function, else `NAME`."""
         few = not callable(self._words) and len(self._words) <= LISTED
         return f"[{'|'.join(self.choices)}]" if few else "NAME"
 
@@ -177,7 +177,7 @@ def several(flag: str, field: str, help: str, *, choices: Words = (), empty: str
     def collect(ctx: click.Context, flag: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...] | None:
         """The names in all values of the flag, each once; None if it was not given. Raises UsageError."""
         names = [name.strip() for value in values for name in value.split(",")]
-        if not all(names):  # a comma too many is rather a word too few
+        if not all(names):  # an extra comma: more likely a name was forgotten
             raise click.UsageError(f"{flag.opts[0]} must be names between commas, was: {','.join(values)}", ctx)
         if words is not None:
             names = [words.convert(name, flag, ctx) for name in names]
@@ -186,7 +186,7 @@ def several(flag: str, field: str, help: str, *, choices: Words = (), empty: str
         return () if names == [empty] else tuple(dict.fromkeys(names)) or None
 
     def complete(ctx: click.Context, flag: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        """What the shell offers when a user presses Tab behind the flag."""
+        """What the shell offers when a user presses Tab after the flag."""
         return words.shell_complete(ctx, flag, incomplete) if words is not None else []
 
     metavar = "NAME" if words is None else words.metavar
@@ -267,7 +267,7 @@ def from_field(
 
     def command() -> None: ...
 
-    # A decorator of click leaves the option with the function; the parameter alone is wanted here.
+    # click's decorator leaves the option in an attribute of the function, from which it is taken.
     (parameter,) = vars(option(command))["__click_params__"]
     return parameter
 
@@ -305,7 +305,7 @@ def as_text(value: object) -> str:
 
 
 class Location(click.Path):
-    """A path or URL as Path, on any store; local: on a disk only, where URLs but file:// would become folders."""
+    """A path or URL as Path, on any store. local: only on a disk, where URLs except file:// would become folders."""
 
     def __init__(self, local: bool) -> None:
         super().__init__()

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 HOST = "127.0.0.1"
 ENDED = "the page is closed"
 EXAMPLE = ("A dog sleeps on a red couch.", "A brown puppy takes a nap in the living room.")
-MOST = 20_000  # bytes of a question
+MOST = 20_000  # bytes of a question, at most
 MEASURES = ("p_true", "p_unnatural", "p_compatible", "plausibility")
 
 
@@ -53,7 +53,7 @@ class Demo(ThreadingHTTPServer):
             super().__init__((HOST, port), Handler)
         except OSError as error:
             raise OSError(f"port {port} cannot be used ({error.strerror}): choose another with --port") from error
-        # Host headers that lead here by a name of this machine; a rebound name of a foreign site is another one.
+        # Host headers that name this machine; a foreign site whose name is made to lead here sends its own name.
         self.hosts = {f"{name}:{self.server_port}" for name in (HOST, "localhost")}
         self.turn = threading.Lock()  # warnings are caught, and models used, by one thread at a time
         code, allowed = script(__package__, "rows.js", "demo.js")
@@ -87,7 +87,7 @@ class Demo(ThreadingHTTPServer):
 def _page(code: str) -> str:
     """The page with its script, and what its form shows."""
     operators = [name for name, operator in OPERATORS.items() if operator.family != POSITIVE]
-    # The description of a column begins with what it measures; how follows behind a semicolon or "by".
+    # The description of a column begins with what it measures; after a semicolon or ", by " it says how.
     meanings = {name: description(NEGATIVES.field(name)).partition(";")[0].partition(", by ")[0] for name in MEASURES}
     return (
         page_environment(__package__)
@@ -142,7 +142,7 @@ class Handler(BaseHTTPRequestHandler):
             reply = self.server.answer(DemoQuestion(**fields))
         except (ValueError, TypeError, RecursionError) as error:
             return self._refuse(HTTPStatus.BAD_REQUEST, " ".join(str(error).split()))
-        # Browsers cannot read what Python writes of NaN and infinities: an error here is better than an answer there.
+        # Python would write NaN and infinities in a way that browsers cannot read: better an error here than there.
         self._send(HTTPStatus.OK, json.dumps(reply, allow_nan=False).encode(), "application/json")
 
     def _is_local(self) -> bool:

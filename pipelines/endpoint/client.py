@@ -26,12 +26,12 @@ if TYPE_CHECKING:
     from httpx2 import Response
 
 T = TypeVar("T")
-# HTTP statuses by which one request is not accepted; by others the endpoint cannot be used at all
+# HTTP statuses that refuse a single request; other errors mean that the endpoint cannot be used at all
 REFUSED_ALONE = (400, 413, 415, 422)
-# Refusals without any answer before them, after which the server counts as refusing everything: one request may be bad,
-# but a wrong model or setting must not be tried a thousand times.
+# After so many refusals without any answer the server counts as refusing everything: one request may be bad, but a
+# wrong model or setting must not be tried a thousand times.
 REFUSALS = 5
-# Seconds that requests in flight have, once all stops, to be answered: what is paid for is kept if it can be
+# When all stops, requests in flight have so many seconds to be answered, as they may have to be paid
 GRACE = 3.0
 SAID = 200  # characters of what a server says that an error repeats
 # Requests that are made before the first is answered, for each that is in flight: enough to keep all in flight while
@@ -128,8 +128,8 @@ class AnswerCache:
 class Endpoint:
     """A chat endpoint, asked by the library openai; a context manager.
 
-    What a request may cost (one, and `Request.tokens`) is reserved before it is sent, so that the budget holds with any
-    number in flight; it counts once, also if it is sent again, times out or is given up.
+    What a request may cost (one request, and `Request.tokens`) is reserved before it is sent, so that the budget holds
+    with any number in flight. A request counts once, also if it is sent again, times out or is given up.
     """
 
     def __init__(self, config: EndpointConfig, cache: Path, purpose: str) -> None:
@@ -158,7 +158,7 @@ class Endpoint:
         self._reserved = Spent()
         self._answered = 0
         self._refused = 0
-        # The library would send its made-up key; a server without keys may refuse that.
+        # Without a key no header is sent: the library would send "none", which a server without keys may refuse.
         self._headers = {} if self._key else {"Authorization": openai.Omit()}
         self._client = openai.AsyncOpenAI(
             base_url=config.url,
@@ -167,7 +167,7 @@ class Endpoint:
             timeout=openai.Timeout(config.timeout, connect=min(30.0, config.timeout)),
             http_client=BoundedClient(config.timeout, config.max_bytes),
         )
-        # Here and not with the first request, whose time it would take: the property imports much.
+        # Looked up here, as the property imports much, which would count as time of the first request.
         self._create = self._client.chat.completions.with_raw_response.create
         # Requests are tasks of one event loop in a thread of its own: a task can be given up at any moment.
         self._loop = asyncio.new_event_loop()
@@ -314,7 +314,7 @@ class Endpoint:
         return ChatAnswer("refused", detail=problem)
 
     def _describe_status(self, response: Response) -> str:
-        """What a response says that is no answer: HTTP status, and where it points or how its text begins."""
+        """Describe a response that is not an answer: its HTTP status, and where it redirects or how its text begins."""
         status = self._shorten_and_hide_key(f"HTTP {response.status_code} {response.reason_phrase}")
         if response.has_redirect_location:
             place = self._shorten_and_hide_key(response.headers["location"])
@@ -328,11 +328,11 @@ class Endpoint:
         return " ".join(without_key(text[: 10 * SAID], self._key).split())[:SAID]
 
     async def _reserve_budget(self, tokens: int) -> bool:
-        """Reserve what an attempt may cost, once it fits; False if the budget never allows it, or no more is sent."""
+        """Reserve what a request may cost, once the budget has room for it; False if it never has, or if all stops."""
 
         def is_decided() -> bool:
             """Whether it is known if the request can be sent, so that waiting has an end."""
-            # While others have reserved something, they may give it back: then it may fit.
+            # As long as other requests have reserved something, they may give it back, and make room.
             return self._stopping or self._fits_budget(tokens) or not self._reserved.requests
 
         async with self._changed:
@@ -369,7 +369,7 @@ def _first_answers(waiting: deque[Future[ChatAnswer | None]], count: int) -> Ite
 def _why_no_connection(error: BaseException) -> str:
     """Why a connection failed, as the system says it ("Connection refused"), else as the library does.
 
-    The system's error is the last of a chain of five: the libraries say no more than "All connection attempts failed".
+    The system's error is the last in a chain of five; the others say only "All connection attempts failed".
     """
     deeper: BaseException | None = error.__cause__
     while deeper is not None:

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from urllib.parse import unquote_plus
 
 HIDDEN = "[API key]"
-SHORTEST = 4  # characters of a key: a shorter one is no secret, and stands in every other word
-PIECE = 8  # characters in a row that the key and a text share, from which they count as the key's
+SHORTEST = 4  # a key of fewer characters is no secret, and would be found in many words
+PIECE = 8  # so many characters in a row of the key, in a text, count as a piece of the key
 _ESCAPED = re.compile(r"\\(?:x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|(?=[^xu]))")
 _BASE64 = re.compile(r"[A-Za-z0-9+/_-]{8,}")
 
@@ -38,7 +38,7 @@ def without_key(text: str, key: str) -> str:
 
 
 def _pieces(key: str) -> list[str]:
-    """All pieces of a key of the length that counts, in lower case; a short key is one piece."""
+    """All runs of PIECE characters in a key, in lower case; a shorter key is one piece."""
     key = key.lower()
     size = min(PIECE, len(key))
     return [key[start : start + size] for start in range(len(key) - size + 1)]

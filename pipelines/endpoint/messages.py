@@ -28,8 +28,8 @@ THOUGHT = "<think>"
 THOUGHT_END = "</think>"  # around what a model that reasons writes before its answer
 _START = re.compile(r"[{\[]")
 _FENCE = "```"
-_EFFORT = 50  # times that an answer is read, at most, in search of JSON; a good one needs one or two
-_USUAL = 200_000  # characters that an answer counts for, at least: brackets in a short one are all tried
+_EFFORT = 50  # how many times an answer is read through, at most, in search of JSON; a good one needs one or two
+_USUAL = 200_000  # a shorter answer counts as having so many characters, so that all of its brackets are tried
 
 
 class EndpointConfig(Settings):
@@ -137,7 +137,7 @@ def chat(user: str, system: str = "", images: Sequence[Path] = ()) -> Request:
 
 
 class ParsedAnswer(NamedTuple, Generic[Value]):
-    """What stands in the text of an answer, and the problem if that is nothing: its status, or `malformed`."""
+    """What was found in the text of an answer; if nothing was, the problem: the answer's status, or `malformed`."""
 
     value: Value | None
     problem: str
@@ -145,10 +145,10 @@ class ParsedAnswer(NamedTuple, Generic[Value]):
 
 @dataclass(frozen=True)
 class ChatAnswer:
-    """What became of a request. status: "answered"; "refused" (HTTP 4xx, or no chat completion; see `detail`);
-    "budget": not sent, as that is spent. text: of the first choice. model, fingerprint: as the server names them, or
-    "". tokens: of prompt and answer as it counts them, None if it does not, below 0, or beyond MAX_TOKENS. cached: from
-    the disk.
+    """What became of a request. status: "answered"; "refused" (HTTP 4xx, or no chat completion; see `detail`); "budget"
+    (not sent, as the budget is spent). text: of the first choice. model, fingerprint: as the server names them, or "".
+    tokens: of prompt and answer, as the server counts them; None if it does not, or if the count is below 0 or above
+    MAX_TOKENS. cached: whether the answer was read from the disk.
     """
 
     status: Literal["answered", "refused", "budget"]
@@ -202,7 +202,7 @@ def without_thoughts(text: str) -> str:
 def json_in(text: str) -> Json | list[Any]:
     """The JSON object or list in an answer: alone, fenced, or the last after other words. ValueError if none is."""
     text = without_thoughts(text)
-    # Split at fences, every second part is inside of two; the last part is behind the last fence, open or closed.
+    # Split at fences, every second part is inside a pair of them; the part after the last fence is none of these.
     *parts, _ = text.split(_FENCE)
     inside_fences = parts[1::2]
     for part in (*inside_fences, text):
@@ -215,8 +215,8 @@ def json_in(text: str) -> Json | list[Any]:
 def _last_json(text: str) -> Json | list[Any] | None:
     """The last JSON object or list in a text that is not inside another, or None.
 
-    The number of characters that are read is limited, so that the time is linear in the text: of thousands of brackets
-    that begin nothing, each would be tried on the rest of the text.
+    The number of characters that are read is limited, so that the time is linear in the text: else each of thousands of
+    brackets that begin no JSON could be tried on all the rest of the text.
     """
     decoder = json.JSONDecoder()
     value = None

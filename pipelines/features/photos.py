@@ -96,13 +96,14 @@ class Photos:
         Threads decode the photos of the next batch while the model runs.
         """
         images = self.images[start:stop]
-        # Batches are of readable images, so that a missing file makes no batch smaller. The pool works one batch ahead.
+        # Only images without a reason are batched, so that a missing file makes no batch smaller.
         readable = [position for position, image in enumerate(images) if not image.reason]
         step = self._config.batch
         batches = [readable[first : first + step] for first in range(0, len(readable), step)]
         parts = [np.empty((0, *self.shape), np.float32)]
         with ThreadPoolExecutor(self._threads) as pool:
-            decoding: list[Future[np.ndarray]] = []  # the photos of the current batch
+            decoding: list[Future[np.ndarray]] = []  # the photos that are being decoded
+            # The pool is one batch ahead of the model: first [] and batch 1, then 1 and 2, …, at last the last and [].
             for batch, next_batch in pairwise([[], *batches, []]):
                 current = decoding
                 decoding = [pool.submit(self._pixels, images[position].file) for position in next_batch]

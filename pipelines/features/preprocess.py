@@ -21,7 +21,7 @@ FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF", "PPM")
 MAX_PIXELS = 100_000_000
 # How many pixels of the photos of a batch are in memory together: 100 MB.
 PIXELS_TOGETHER = 1 << 25
-# Pixels of the shorter side, beyond which no model of images and texts sees anything.
+# Photos with a longer shorter side, in pixels, are reduced: no model of images and texts reads larger ones.
 SHORTER = 2048
 
 

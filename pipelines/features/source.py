@@ -75,7 +75,9 @@ class FeaturesConfig(Settings):
 
 
 class SourceImage(NamedTuple):
-    """An image of a source; reason, detail: why it has no feature, if that is known yet; file: of a photo, its path."""
+    """An image of a source. reason, detail: why it has no feature, "" if it has one or that is not known yet. file: the
+    path of its photo, if it is one.
+    """
 
     image_id: str
     image: str
@@ -174,7 +176,7 @@ class Arrays:
 
         Raises ValueError if an array has five rows for each image, as some do, and those of one image differ.
         """
-        # A shard may begin in one array and end in another: read from each what lies between start and stop.
+        # The images may begin in one array and end in another: from each, those between start and stop are read.
         parts = []
         for path, (first, end) in zip(self._paths.values(), pairwise(self._starts), strict=True):
             low = max(start, first) - first  # images of this array, counted from its first
@@ -197,7 +199,7 @@ class Arrays:
             (chosen images, *shape of the features of one image).
         """
         rows = open_array(path).reshape(images, -1, *self.shape)[chosen]  # (n, 1 or 5 rows of an image, *shape)
-        # NaN differs from everything, also from itself. It counts as equal here, and is refused later.
+        # Only NaN differs from itself. It counts as equal here, and is refused later.
         is_nan = rows != rows
         is_same_number = (rows == rows[:, :1]) | is_nan
         is_same = is_same_number.reshape(len(rows), -1).all(axis=1)  # (n,)

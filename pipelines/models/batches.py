@@ -33,10 +33,10 @@ class TrainingBatch(NamedTuple):
 
 
 class BatchSampler(Protocol):
-    """What samples for the captions of each batch, such as negatives; as a text it tells its size."""
+    """Samples what a loss needs beside the captions of a batch, such as negatives. str() of it says how many it has."""
 
     def sample(self, captions: Tensor, generator: Generator) -> object:
-        """What belongs to captions (B,); the losses of the same objective know its type."""
+        """What is sampled for captions (B,). Its type is known to the losses of the same objective."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Objective:
             vocabulary, and initial word vectors (words, word_dim) or None; words and vectors once more, as a pair, for
             each further language.
         losses: (model, batch, sampled, config, epoch) -> the terms of the loss, each a scalar summed over the batch.
-        sampler: (config, corpus, train) -> what samples for the captions train (n,), or None; None: nothing is sampled.
+        sampler: (config, corpus, train) -> a sampler for the captions train (n,), or None; None: nothing is sampled.
         needs_components: whether the model reads scene graphs.
     """
 
@@ -73,9 +73,9 @@ def shuffled_batches(captions: Tensor, batch_size: int, generator: Generator) ->
 class SampledNegatives(NamedTuple):
     """P negatives sampled for a batch.
 
-    rows: (P,) indices among all negatives. owner: (P,) the index in the batch of the caption of each. family: (P,) a
-    position in the config's `negative_families`. concreteness: (P,) how concrete the noun is that it puts in, from 0 to
-    1, 0 if it puts in none.
+    rows: (P,) indices among all negatives of the corpus. owner: (P,) the caption of each, as an index in the batch.
+    family: (P,) the operator family of each, as a position in the config's `negative_families`. concreteness: (P,) how
+    concrete the noun is that a negative inserts, from 0 to 1; 0 if it inserts none.
     """
 
     rows: Tensor
@@ -94,8 +94,8 @@ class NegativeSampler:
 
     Attributes:
         pool: the negatives to sample from.
-        family: (M,) of all negatives, as codes.
-        positions: (codes,) the place of each family among those of the config.
+        family: (M,) the family of each negative, as the corpus numbers families.
+        positions: (families,) for each of these numbers, the position in the config's `negative_families`.
         concreteness: (M,), see `SampledNegatives`.
         size: how many negatives the train captions have.
     """
@@ -126,7 +126,7 @@ def negative_sampler(config: TrainWithNegativesConfig, corpus: Corpus, train: Te
     size = int(pool.sizes(train).sum())
     if not size:
         raise ValueError(_why_no_negatives(config, corpus))
-    # the corpus numbers families as they come in the table, thresholds of CE-CLIP as the config names them
+    # the corpus numbers families as they first occur in its table; CE-CLIP's thresholds are in the config's order
     positions = torch.tensor([config.negative_families.index(name) for name in corpus.families])
     return NegativeSampler(pool, corpus.family, positions, corpus.concreteness, size)
 

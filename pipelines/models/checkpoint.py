@@ -47,8 +47,8 @@ METRICS = "metrics.jsonl"
 BEST = "best"
 LAST = "last"
 LAYOUT = "layout.json"  # of mapped arrays
-# Entries of one kind that stay in the cache of a run. A comparison with its evaluation uses up to six, two trainings of
-# other vocabularies side by side a few more; what a rebuilt run has left behind is used no more, and goes in turn
+# Entries of one kind, such as encoded texts, that stay in the cache of a run; the oldest are deleted. A comparison with
+# its evaluation uses up to six, two trainings with other vocabularies side by side a few more
 KEPT_ENTRIES = 8
 JsonObject = dict[str, Any]  # an object of a JSON file, whose entries are checked where they are used
 JsonMapping = Mapping[str, Any]  # the same, which is only read
@@ -96,7 +96,7 @@ def prepare_folder(
         tables: those of the run that the training reads.
         words: the vocabularies by language.
         overwrite: whether to delete the files of another training, or of a damaged one.
-        say: is told that, and why, a damaged model is replaced.
+        say: gets a line that says why a damaged model is replaced.
 
     Raises:
         ValueError: the folder holds another training (the first difference is named), a damaged one, or anything else.
@@ -110,7 +110,7 @@ def prepare_folder(
             return
     elif not holds_nothing(folder):
         raise ValueError(f"output must be a new folder, an empty one, or that of a model, was: {folder}")
-    # from here on the folder is this training's: what is written last is config.json, without which it is none
+    # config.json is written last: a folder without it does not count as that of a training
     _delete_training(folder)
     folder.mkdir(parents=True, exist_ok=True)
     for file, vocabulary in zip(_vocabulary_files(folder, [*words]), words.values(), strict=True):
@@ -166,7 +166,7 @@ def _first_difference(old: TrainingIdentity, new: TrainingIdentity) -> str:
 
 
 def _check_training(folder: Path, words: Vocabularies) -> None:
-    """Check all that a training goes on from. Raises ValueError or OSError, naming the first file that is damaged."""
+    """Check all files that a training resumes from. Raises ValueError or OSError, naming the first damaged one."""
     for language, vocabulary in read_vocabularies(folder, [*words]).items():
         if vocabulary.words != words[language].words:
             raise ValueError(f"{folder / VOCABULARY} is damaged: its words ({language}) are not those of the training")
@@ -190,18 +190,18 @@ class Weights(NamedTuple):
             for name, model in models.items():
                 model.load_state_dict(self._tensors_of(name))
             for name, optimizer in optimizers.items():
-                by_parameter: dict[int, Tensors] = {}  # by its number, the averages and the like that Adam keeps of it
+                by_parameter: dict[int, Tensors] = {}  # by its number: what Adam keeps of it, such as its averages
                 for key, value in self._tensors_of(name).items():
                     number, _, entry = key.partition("/")
                     by_parameter.setdefault(int(number), {})[entry] = value
-                # learning rates and the like are those of the config, which may have more epochs than before
+                # learning rates and the like are taken from the config, which may have more epochs than before
                 groups = optimizer.state_dict()["param_groups"]
                 optimizer.load_state_dict({"state": by_parameter, "param_groups": groups})
         except (ValueError, KeyError, TypeError, RuntimeError) as error:
             raise ValueError(f"{self.path} is damaged or of another model: {first_line(error)}") from None
 
     def _tensors_of(self, name: str) -> Tensors:
-        """Those of a model or an optimizer, see `save` for their names."""
+        """The tensors of the model or optimizer with this name, see `save`; by their names in it."""
         prefix = f"{name}/"
         return {key.removeprefix(prefix): value for key, value in self.tensors.items() if key.startswith(prefix)}
 
@@ -254,7 +254,7 @@ def save_last(
 ) -> None:
     """Write metrics.jsonl, then as `last` all that is needed to resume after the last epoch of the history.
 
-    By `last` it can be told later whether lines of metrics.jsonl, or files of weights, have been lost.
+    `last` also has what tells later whether lines of metrics.jsonl, or files of weights, have been lost.
 
     Args:
         folder: of the model.
@@ -263,7 +263,7 @@ def save_last(
     """
     # before the weights: lines without weights are cut off when the training resumes, weights without lines are damage
     write_history(folder / METRICS, history)
-    # that `best` has been there is noted, so that its loss is told and not taken for a training without one
+    # the names of other weights, such as `best`, so that a file that is lost later is noticed
     kept = sorted(path.stem for path in folder.glob("*.safetensors") if path.stem != LAST)
     save(folder, LAST, models, {**state, "history": _hash_of_history(history), "kept": kept}, optimizers)
 
@@ -338,7 +338,7 @@ def read_sealed_tensors(path: Path) -> StoredTensors:
 
     data = path.read_bytes()
     place = _place_of_seal(data)
-    # before safetensors parses anything: a flipped bit of a weight is a valid file, too
+    # checked before safetensors parses anything, since a file with a flipped bit in a weight is valid to it
     if place is None or not is_sealed(data, place):
         raise ValueError(f"{path} is damaged: its bytes are not those that were written")
     try:
@@ -349,7 +349,7 @@ def read_sealed_tensors(path: Path) -> StoredTensors:
 
 
 def _place_of_seal(data: bytes | bytearray) -> slice | None:
-    """Where a safetensors file has its seal: in its header, whose length its first 8 bytes state."""
+    """Where a safetensors file has its seal: in its header, which follows 8 bytes with its length; None: nowhere."""
     place = SEALED.search(data, 8, 8 + int.from_bytes(data[:8], "little"))
     return None if place is None else slice(*place.span(1))
 
@@ -399,7 +399,9 @@ def epoch_seed(seed: int, epoch: int) -> int:
 
 
 def read_history(path: Path, epochs: float = math.inf) -> list[JsonObject]:
-    """The lines of metrics.jsonl for the first `epochs` epochs: weights may be older. Raises ValueError if damaged."""
+    """The lines of metrics.jsonl for the first `epochs` epochs; it may have more than the weights beside it know of.
+    Raises ValueError for a damaged file.
+    """
     try:
         lines = path.read_text("utf-8").splitlines() if path.exists() and epochs else []
         return [line for line in map(json.loads, lines) if line["epoch"] <= epochs]
@@ -420,12 +422,12 @@ class ArrayWriter:
         self.layout: dict[str, tuple[str, tuple[int, ...]]] = {}  # by name, the type of an array and its shape
 
     def append(self, **arrays: np.ndarray) -> None:
-        """Append arrays (n, …) to those of these names, which have their type and the same shape but for n."""
+        """Append rows (n, …) to the arrays of these names, which have the same type and shape of a row."""
         for name, values in arrays.items():
             kind, (length, *row_shape) = self.layout.get(name, (values.dtype.str, (0, *values.shape[1:])))
             if kind != values.dtype.str:
                 raise TypeError(f"{name} must be {kind}, was: {values.dtype.str}")
-            # opened for each part, so that no more files are open than are written to
+            # opened for each part, so that only one file is open at a time
             with (self._folder / name).open("ab") as file:
                 file.write(np.ascontiguousarray(values).data)
             self.layout[name] = kind, (length + len(values), *row_shape)
@@ -451,13 +453,13 @@ def mapped_arrays(
 ) -> StoredTensors:
     """Arrays in a folder of the run's cache, mapped into memory: what is not read stays on the disk.
 
-    What is changed in them is changed in memory alone.
+    Changes of the arrays stay in memory; the files are not changed.
 
     Args:
         run: the folder of a run.
         prefix: of the folder's name, which a hash of `identity` completes.
         identity: JSON-compatible data from which the content follows.
-        write: writes the arrays, if the folder does not exist; what it returns, JSON-compatible, is kept with them.
+        write: writes the arrays, if the folder does not exist yet. Its result, JSON-compatible, is kept with them.
 
     Returns:
         The arrays by name, and what `write` returned.
@@ -479,7 +481,7 @@ def mapped_arrays(
 
 
 def _write_arrays(folder: Path, write: Callable[[ArrayWriter], JsonObject | None]) -> None:
-    """Write the arrays to a folder of another name, which gets this one when it is complete."""
+    """Write the arrays to a folder of a temporary name, which is renamed to this one when it is complete."""
     unfinished = folder.with_name(f"{folder.name}.{secrets.token_hex(4)}{TEMPORARY}")
     unfinished.mkdir(parents=True)
     try:
@@ -510,11 +512,11 @@ def cache_folder(run: Path, prefix: str, identity: object) -> Path:
 
 
 def _note_use(entry: Path) -> None:
-    """Mark a folder of the cache as used now, and delete those of its kind that were used longest ago; KEPT_ENTRIES
-    stay. The kind is what stands before the last hyphen of the name: features-4f0c.arrays, texts-90ab.arrays.
+    """Mark a folder of the cache as used now, and delete all but the KEPT_ENTRIES of its kind that were used last. The
+    kind is the name up to its last hyphen: features-4f0c.arrays, texts-90ab.arrays.
 
-    What another process has mapped into memory it can read on. What is being written has a temporary name, and stays.
-    Of a run that cannot be written to, nothing is noted or deleted.
+    A process that has mapped a deleted file into memory can still read it. Folders that are being written have
+    temporary names, and stay. In a run that cannot be written to, nothing is noted or deleted.
     """
     kind = entry.name.rpartition("-")[0]
     with suppress(OSError):  # another process deletes, too
@@ -525,7 +527,7 @@ def _note_use(entry: Path) -> None:
             if path.name.rpartition("-")[0] == kind and path.suffix != TEMPORARY
         ]
         for path in sorted(entries, key=lambda path: path.stat().st_mtime_ns)[:-KEPT_ENTRIES]:
-            # under a temporary name first, as half an entry must have none that is read
+            # renamed first, as a half-deleted entry must not have a name that others read
             unfinished = path.with_name(f"{path.name}.{secrets.token_hex(4)}{TEMPORARY}")
             path.rename(unfinished)
             shutil.rmtree(unfinished, ignore_errors=True)

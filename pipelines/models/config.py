@@ -178,7 +178,7 @@ class TrainConfig(Settings):
         # without `constant`, the rate falls first after as many epochs as between two falls
         constant = self.decay_every if self.constant is None else self.constant
         epochs_after = max(0, epoch - constant)
-        decays = -(-epochs_after // self.decay_every)  # rounded up: the first epoch after them already has a lower rate
+        decays = -(-epochs_after // self.decay_every)  # rounded up: the first of these epochs already has a lower rate
         return max(self.least_rate, self.learning_rate * self.decay**decays)
 
 
@@ -381,9 +381,9 @@ DEFAULTS: dict[str, Changes] = {
     "mha-d": {"languages": ("en", "de"), "negative_families": (), "joint": 512, "epochs": 20},
 }
 
-# Per similarity, the defaults where the model has none of its own. While the hardest negative is mostly nearer than the
+# By similarity, the defaults where the model has none of its own. While the hardest negative is mostly nearer than the
 # true pair, VSE++'s loss falls by drawing all vectors together, down to E = 0, where the gradient is 0, too. The sum of
-# hinges does not fall by that, and is trained for longer at first than with the cosine.
+# hinges does not, so trainings begin with it (warm_up), and for more epochs than with the cosine.
 _ORDER: Changes = {"margin": 0.05, "warm_up": 3}
 OF_SIMILARITY: dict[str, Changes] = {"order": _ORDER, "order-signed": {"warm_up": 3}, "order-reversed": _ORDER}
 
@@ -430,7 +430,7 @@ BEGIN_WITH_GLOVE = ("vse-c", "univse")  # models of papers that begin with GloVe
 
 
 def lacking_of_recipe(model: str, recipe: str, vectors: object) -> str:
-    """A line on what the recipe of a model's paper has that is not given, its word vectors; empty if nothing is."""
+    """A line that says that the recipe of a model's paper needs word vectors, if none are given; empty otherwise."""
     if recipe != "paper" or model not in BEGIN_WITH_GLOVE or vectors:
         return ""
     what = f"recipe paper of {model} begins with GloVe's word vectors, 300 numbers each"

@@ -73,7 +73,9 @@ class Captions(NamedTuple):
         return self.of_splits([split])
 
     def for_metrics(self, captions: Tensor) -> Tensor:
-        """Those captions that metrics may be of: none of the extra table, none that was generated unless all were."""
+        """Those of the captions that metrics are computed on: none of the extra table, and only those written by
+        people, unless none is.
+        """
         captions = captions[~self.are_extra(captions)]
         by_people = captions[self.human[captions]]
         return by_people if len(by_people) else captions
@@ -117,7 +119,7 @@ def read_captions(run: Path, extra: str = "", languages: tuple[str, ...] = (LANG
     FileNotFoundError for a missing table, ValueError for other columns, or a language that the run lacks.
     """
     columns = ["caption_id", "image_id", "split", "language", "origin", "text"]
-    # told before the table is read: any table may be given by its name
+    # `extra` may name any table, so its columns are checked, in its first shard, before it is read
     for shard in shards_of(run, extra)[:1] if extra else ():
         present = shard.read().column_names
         if lacking := [name for name in columns if name not in present]:
@@ -213,13 +215,15 @@ class ComponentLists(NamedTuple):
     offsets: Tensor
 
     def known_components(self, texts: Tensor) -> RaggedRows:
-        """Those components of texts (B,) that have no unknown word: their rows in `words`, and whose each is."""
+        """Those components of texts (B,) that have no unknown word: their rows in `words`, and the position of the text
+        that each belongs to among the B.
+        """
         entries = ragged_rows(self.offsets, texts)
         known = (self.words[entries.rows] != UNKNOWN_ID).all(1).cpu()
         return RaggedRows(entries.rows[known], entries.owner[known])
 
     def thinned(self, texts: Tensor, share: float, generator: Generator) -> ComponentLists:
-        """These components without a random share of those of texts (B,): an unknown word takes their place."""
+        """These components, but a random share of those of texts (B,) is replaced by <unk>, which no model reads."""
         of_texts = torch.zeros(len(self.words), dtype=torch.bool)
         of_texts[ragged_rows(self.offsets, texts).rows] = True
         # numbers are drawn for all components, so that those left out do not depend on which texts are thinned
@@ -236,8 +240,8 @@ class SceneGraphs(NamedTuple):
     triples: ComponentLists
 
     def thinned(self, texts: Tensor, share: float, seed: int) -> SceneGraphs:
-        """These scene graphs without a random share of the pairs and of the triples of some texts (B,); in the place of
-        what is left out stays an unknown word, which `known_components` leaves out.
+        """These scene graphs without a random share of the pairs and of the triples of some texts (B,). What is left
+        out becomes <unk>, which `known_components` skips, so that the offsets stay.
         """
         generator = Generator().manual_seed(seed)
         pairs = self.pairs.thinned(texts, share, generator)
@@ -272,8 +276,8 @@ def places_in_groups(groups: Tensor) -> Tensor:
 
 
 class RaggedRows(NamedTuple):
-    """m entries of some rows (B,) of a ragged array. rows: (m,) their indices in the flat array. owner: (m,) the
-    position among the B rows of the one that each is in, ascending.
+    """m entries of some rows (B,) of a ragged array. rows: (m,) the entries' indices in the flat array. owner: (m,) the
+    row that each entry is in, as a position among the B, ascending.
     """
 
     rows: Tensor
@@ -294,8 +298,8 @@ def ragged_rows(offsets: Tensor, rows: Tensor) -> RaggedRows:
     return RaggedRows(starts[owner] + place_in_row, owner)
 
 
-TABLES = ("components", "component_vocabulary", "component_exclusions")
-KINDS = ("noun", "attribute", "relation")
+TABLES = ("components", "component_vocabulary", "component_exclusions")  # of a run with components
+KINDS = ("noun", "attribute", "relation")  # of the words in component_vocabulary
 # columns of `components`, and the words that make up an entry of each
 PARTS = {"objects": ("object",), "attributes": ("attribute", "object"), "relations": ("subject", "relation", "object")}
 
@@ -398,20 +402,21 @@ def pack_sentences(offsets: Tensor, rows: Tensor, longest: int | None = None) ->
     """
     starts = offsets[rows]
     lengths = (offsets[rows + 1] - starts).clamp(0, longest)
-    lengths, order = lengths.sort(descending=True, stable=True)
-    steps = torch.arange(int(lengths[0]))[:, None]
+    lengths, order = lengths.sort(descending=True, stable=True)  # (B,) longest first
+    steps = torch.arange(int(lengths[0]))[:, None]  # (T, 1)
     # step by step: all sentences' first words, then the second words of those that have one
     present = steps < lengths[None, :]  # (T, B)
-    positions = starts[order][None, :] + steps
-    return PackedSentences(positions[present], present.sum(1), order.argsort())
+    positions = starts[order][None, :] + steps  # (T, B)
+    position_in_order = order.argsort()  # (B,) the inverse permutation: where each sentence stands in `order`
+    return PackedSentences(positions=positions[present], sizes=present.sum(1), inverse=position_in_order)
 
 
 SINGULAR = ("a", "an", "one")  # quantities of one
-COLUMNS = ("negative", "operator", "family", "draw", "replaced", "replacement", "concreteness", "row")
+COLUMNS = ("negative", "operator", "family", "draw", "replaced", "replacement", "concreteness", "row")  # of negatives
 AT_ONCE = 1 << 16  # negatives encoded at a time
 ENCODED = 2  # version of the encoded arrays in the cache
 
-# of each negative, what is kept beside its words
+# the arrays with one entry per negative, see `Corpus`
 OF_NEGATIVES = {
     "negative_caption": np.int32,
     "operator": np.int8,
@@ -431,9 +436,9 @@ NO_FEATURES = ImageFeatures(torch.empty(0, 0), "", torch.empty(0, dtype=torch.bo
 @dataclass(frozen=True)
 class Selection:
     """Which negatives of a run are read: of these families, operators and splits, all if empty. to_train: only what a
-    model may learn from. A text that several operators made of a caption is then read once, and one that inserts a word
-    that the model does not know is left out: the model would read <unk> there, find <unk> there in negatives only, and
-    learn that what it does not know is false.
+    model may learn from. A text that several operators made of a caption is then read once. A negative that inserts a
+    word unknown to the model is left out: <unk> would stand there in negatives only, and the model would learn that
+    what it does not know is false.
     """
 
     families: tuple[str, ...] = ()
@@ -462,8 +467,8 @@ TOO_MANY = 1.0  # % of negatives that insert an unknown word, above which it is 
 
 
 def unknown_words_line(counts_by_operator: Mapping[str, UnknownWordCounts], then: str) -> str:
-    """A line that says how many negatives insert a word that a model does not know, by operator; empty if it is no more
-    than TOO_MANY %. then: what is done with them.
+    """A line that says how many negatives insert a word that a model does not know, in all and by operator; empty if
+    they are at most TOO_MANY % of all. then: what is done with them.
 
     >>> counts = {"noun": UnknownWordCounts(50, 10), "numeral": UnknownWordCounts(50, 0)}
     >>> unknown_words_line(counts, "they are left out")
@@ -481,7 +486,7 @@ def unknown_words_line(counts_by_operator: Mapping[str, UnknownWordCounts], then
 class Corpus:
     """The C captions of a run and M negatives, as word ids, and the features of its images.
 
-    All tensors but the words of texts are on the CPU. Those of negatives are mapped from files: beside its words a
+    All tensors except the words of texts are on the CPU. Those of negatives are mapped from files: beside its words a
     negative takes up 33 bytes.
 
     Attributes:
@@ -491,12 +496,12 @@ class Corpus:
         starts: (C + 1,) where the negatives of each caption begin, and the last ones end.
         negative_caption: (M,) the caption of each negative.
         operator, family: (M,) indices into `operators`, `families`.
-        draw: (M,) from 0, its position among those of its caption and operator.
-        was_plural, is_plural: (M,) bool, whether the quantity that a numeral negative replaces, or puts in, is above
-            one.
-        known: (M,) bool, whether every word that it inserts is in the vocabulary.
+        draw: (M,) the position, from 0, of a negative among those of its caption and operator.
+        was_plural, is_plural: (M,) bool, for negatives of the family numeral, whether the quantity that is replaced,
+            and the one that is inserted, is above one; False for others.
+        known: (M,) bool, whether every word that the negative inserts is in the vocabulary.
         concreteness: (M,) float32, see `SampledNegatives`.
-        row: (M,) its number in the table negatives.
+        row: (M,) the negative's number in the table negatives.
         unknown_words: by operator, how many of the selected negatives insert an unknown word.
         features: of the images.
     """
@@ -554,7 +559,7 @@ def encode_run(
         captions: of the run, and of its table `extra` if that was read.
         words: the vocabulary of each language of the captions.
         features: of the images, if they are embedded.
-        device: where the words go.
+        device: for the word ids; all else stays on the CPU.
         selection: the negatives that are read; None: none are.
 
     Returns:
@@ -586,7 +591,7 @@ def encode_run(
 
 def _identity_of_texts(run: Path, captions: Captions, words: Vocabularies, selection: Selection | None) -> JsonObject:
     """All that decides the arrays of `encode_run`: if an entry changes, they are written anew."""
-    # which captions there are depends on the languages and the table `extra`, which the run's hash does not tell
+    # the captions are hashed themselves: which ones there are also depends on the languages and the table `extra`
     hash_of_captions = hashlib.sha256()
     for caption_id, text in zip(captions.ids, captions.texts.to_pylist(), strict=True):
         hash_of_captions.update(f"{caption_id}\n{text}\n".encode())
@@ -630,15 +635,15 @@ def _write_texts(
     # offsets go on where those of the captions end
     end = int(encoded_captions.offsets[-1])
     ids = pa.array(captions.ids, pa.string())
-    codes: dict[str, dict[str, int]] = {"operator": {}, "family": {}}  # the number of each name, as they come
-    inserting: dict[str, list[int]] = {}  # by operator: its negatives, and those of them with an unknown word
+    codes: dict[str, dict[str, int]] = {"operator": {}, "family": {}}  # numbers of names, in order of first occurrence
+    inserting: dict[str, list[int]] = {}  # by operator: how many negatives, and how many with an unknown word
     for shard in _selected_shards(run, selection):
         number = _numbers_of_captions(run, shard, ids)
         owner = np.repeat(np.arange(len(shard.captions)), np.diff(shard.starts))  # (negatives,) by caption of the shard
         texts = shard.captions["text"].combine_chunks()
         for start in range(0, len(owner), AT_ONCE):
             rows = shard.negatives.slice(start, AT_ONCE).combine_chunks()
-            # negatives stand by caption, so that those of a part belong to neighbouring captions
+            # negatives are sorted by caption, so that those of a part belong to neighbouring captions
             owner_of_rows = owner[start : start + AT_ONCE]
             first = owner_of_rows[0]
             own_captions = texts.slice(first, owner_of_rows[-1] - first + 1)
@@ -647,7 +652,7 @@ def _write_texts(
             _count_unknown(inserting, rows["operator"].to_pylist(), unknown)
             # counted, but left out here: the reader is told how many were lost
             kept = ~unknown if selection is not None and selection.to_train else np.ones(len(rows), np.bool_)
-            sizes = np.diff(encoded.offsets)
+            sizes = np.diff(encoded.offsets)  # (rows,) how many words each negative has
             columns = {**_columns_to_keep(rows, codes), "negative_caption": number[owner_of_rows], "known": ~unknown}
             out.append(tokens=encoded.tokens[np.repeat(kept, sizes)], offsets=end + np.cumsum(sizes[kept]))
             out.append(**{name: columns[name][kept].astype(kind) for name, kind in OF_NEGATIVES.items()})
@@ -723,8 +728,10 @@ def _columns_to_keep(rows: pa.Table, codes: dict[str, dict[str, int]]) -> dict[s
     """
     columns = {name: rows[name].to_numpy() for name in ("draw", "row")}
     columns["concreteness"] = concreteness(rows).numpy()
-    for name, known in codes.items():
-        columns[name] = np.array([known.setdefault(word, len(known)) for word in rows[name].to_pylist()], np.int8)
+    for column, codes_of_names in codes.items():
+        # a name that is new gets the next number
+        numbers = [codes_of_names.setdefault(name, len(codes_of_names)) for name in rows[column].to_pylist()]
+        columns[column] = np.array(numbers, np.int8)
     is_numeral = pc.equal(rows["family"], "numeral")
     singular = pa.array(SINGULAR)
     for flag, name in (("was_plural", "replaced"), ("is_plural", "replacement")):

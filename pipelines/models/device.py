@@ -55,11 +55,11 @@ class LoadedBatch(NamedTuple):
 
 
 def load_ahead(batches: Iterable[Tensor], load: Callable[[Tensor], Tensor]) -> Iterator[LoadedBatch]:
-    """Each batch with what `load` makes of it, which happens in a thread while the batch before it is in use."""
+    """Each batch with what `load` loads for it, in a thread, while the batch before it is in use."""
     with ThreadPoolExecutor(1) as pool:
         previous = None
         for batch in batches:
-            loading = pool.submit(load, batch)  # begins before the batch before it is given out
+            loading = pool.submit(load, batch)  # begins before the previous batch is given out
             if previous is not None:
                 rows, loaded = previous
                 yield LoadedBatch(rows, loaded.result())

@@ -26,7 +26,7 @@ class DualEncoder(EmbeddingModel):
         config: of the model.
         features: the size of an image's feature vector.
         words: the size of the vocabulary.
-        vectors: see `word_embedding`.
+        vectors: the initial word vectors, see `word_embedding`; None: random ones.
     """
 
     def __init__(self, config: DualConfig, features: int, words: int, vectors: Tensor | None = None) -> None:

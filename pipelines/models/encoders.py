@@ -15,7 +15,7 @@ from .data import RunTexts, pack_sentences
 from .device import to_device
 from .similarities import COSINE, VectorSimilarity, unit_vectors
 
-MAX_WORDS = 100  # of a sentence that are read by attention heads, besides <start>
+MAX_WORDS = 100  # that attention heads read of a sentence, besides <start>
 Finish = Callable[[Tensor], Tensor]  # (…, d) -> (…, d), see VectorSimilarity
 
 
@@ -39,7 +39,7 @@ class EmbeddingModel(nn.Module):
         raise NotImplementedError
 
     def plain_sentences(self, texts: RunTexts, rows: Tensor) -> Tensor:
-        """The same of the words alone, for texts of which no components are known."""
+        """Vectors (B, d) from the words alone, for texts whose components (scene graph) are not known."""
         return self.sentences(texts, rows)
 
 
@@ -62,7 +62,7 @@ TRANSFORMS: Mapping[str, Callable[[Tensor], Tensor]] = {
 
 
 def linear_layer(size: int, joint: int, generator: Generator) -> nn.Linear:
-    """A linear layer with weights after Glorot and biases of 0."""
+    """A linear layer from `size` to `joint` numbers, with Glorot-uniform weights and biases of 0."""
     linear = nn.Linear(size, joint)
     nn.init.xavier_uniform_(linear.weight, generator=generator)
     nn.init.zeros_(linear.bias)
@@ -86,7 +86,7 @@ class ImageEncoder(nn.Module):
         pooling: how R regions become one vector. average and crop (over crops) average features, before the linear
             layer. max and max-k pool each dimension after it; max-k is the mean of the 10 highest values (UniVSE,
             supplement A).
-        finish: see VectorSimilarity.
+        finish: what the similarity does with a vector at last, such as scaling it to unit length.
     """
 
     def __init__(
@@ -113,21 +113,23 @@ class ImageEncoder(nn.Module):
         return self.with_regions(features).images
 
     def with_regions(self, features: Tensor) -> ImageVectors:
-        """Vectors of features (B, R, D) and of their regions; R = 1 for features (B, D) without a grid."""
+        """Vectors of images and of their regions, from features (B, R, D), or (B, D), which count as R = 1 region."""
         features = features.float()
         regions = self._map(features)
         if features.dim() == 2:
             image = self.finish(regions)
             return ImageVectors(image, image[:, None])
         if self.pooling in MEANS:
+            # The features are averaged, not the vectors: the transform need not be linear.
             image = self._map(features.mean(1))
         else:
             # a grid may have fewer than ten regions
-            highest = 1 if self.pooling == "max" else min(MAX_K, regions.shape[1])
-            image = regions.topk(highest, dim=1, sorted=False).values.mean(1)
+            k = 1 if self.pooling == "max" else min(MAX_K, regions.shape[1])
+            image = regions.topk(k, dim=1, sorted=False).values.mean(1)
         return ImageVectors(self.finish(image), self.finish(regions))
 
     def _map(self, features: Tensor) -> Tensor:
+        """Features (…, D), transformed, then through the linear layer: (…, joint)."""
         return self.linear(TRANSFORMS[self.transform](features))
 
 
@@ -146,7 +148,7 @@ class WordEmbedding(nn.Embedding):
         self.register_buffer("fixed", torch.zeros(words, dtype=torch.bool), persistent=False)
 
     def forward(self, input: Tensor) -> Tensor:
-        """The vectors (…, size) of words (…), ids; the fixed ones are constants."""
+        """The vectors (…, size) of word ids (…); no gradient flows into the fixed ones."""
         vectors = super().forward(input)
         return torch.where(self.fixed[input.long()][..., None], vectors.detach(), vectors)
 
@@ -159,10 +161,10 @@ def word_embedding(words: int, size: int, generator: Generator, vectors: Tensor 
         size: of a word's vector.
         generator: of random vectors, which are uniform in [-0.1, 0.1] and always trained.
         vectors: (words, size) the given ones, NaN for words that get a random one; None: all are random.
-        tune: whether given vectors are trained, too.
+        tune: whether the given vectors are trained, too, as random ones are.
     """
     embedding = WordEmbedding(words, size)
-    # all words get random numbers first, so that the generator goes on from the same place with and without a file
+    # all words get random numbers first, so that the generator is in the same state with and without given vectors
     nn.init.uniform_(embedding.weight, -0.1, 0.1, generator=generator)
     if vectors is not None:
         known = ~vectors.isnan().any(1)
@@ -188,7 +190,7 @@ class TwoPartEmbedding(nn.Module):
         nn.init.normal_(self.learned.weight, std=GROUNDED_STD, generator=generator)
 
     def forward(self, words: Tensor) -> Tensor:
-        """The vectors (n, fixed + grounded) of words (n,), ids."""
+        """The vectors (n, fixed + grounded) of word ids (n,)."""
         return torch.cat([self.fixed[words.long()], self.learned(words)], -1)
 
 
@@ -207,25 +209,30 @@ class Attended(NamedTuple):
 
 class AttentionHeads(nn.Module):
     """K attention heads, each with a learned context vector c and matrices W_c and W, (width, size) (Huang et al.
-    2019). A head gives state g_i the weight softmax_i(tanh(W_c c) · tanh(W g_i)). size: H, of states and c.
+    2019). A head gives state g_i the weight softmax_i(tanh(W_c c) · tanh(W g_i)). The states are the sequence that is
+    attended to, such as the outputs of an LSTM.
     """
 
     def __init__(self, size: int, width: int, heads: int, generator: Generator) -> None:
-        """Make K = `heads` context vectors (K, size) and matrices (K, width, size), with weights from a generator."""
+        """Make K = `heads` context vectors and two matrices for each, with weights from a generator.
+
+        size: H, of a state and of a context vector. width: of the vectors that the matrices map both to.
+        """
         super().__init__()
-        self.context = nn.Parameter(torch.empty(heads, size).normal_(generator=generator))
-        self.of_context = nn.Parameter(torch.empty(heads, width, size))
-        self.of_state = nn.Parameter(torch.empty(heads, width, size))
+        self.context = nn.Parameter(torch.empty(heads, size).normal_(generator=generator))  # c
+        self.of_context = nn.Parameter(torch.empty(heads, width, size))  # W_c
+        self.of_state = nn.Parameter(torch.empty(heads, width, size))  # W
         for weight in (self.of_context, self.of_state):
             for matrix in weight.data:
                 nn.init.xavier_uniform_(matrix, generator=generator)
 
     def forward(self, states: Tensor, present: Tensor) -> Attended:
         """Attend to states (B, N, H) where `present` (B, N), bool, is True; each sequence has at least one such."""
-        # K heads of W = width rows: one matrix product for all heads, (K * W, H), is faster than K of them
-        queries = torch.einsum("kwh,kh->kw", self.of_context, self.context).tanh()  # (K, W)
-        keys = functional.linear(states, self.of_state.flatten(0, 1)).tanh().unflatten(-1, queries.shape)
-        scores = (keys * queries).sum(-1)  # (B, N, K), of keys (B, N, K, W)
+        queries = torch.einsum("kwh,kh->kw", self.of_context, self.context).tanh()  # (K, width)
+        # one product with the matrices of all heads, (K * width, H), is faster than K of them
+        keys = functional.linear(states, self.of_state.flatten(0, 1)).tanh()
+        keys = keys.unflatten(-1, queries.shape)  # (B, N, K, width)
+        scores = (keys * queries).sum(-1)  # (B, N, K)
         # the softmax is in float32, also where autocast computes the scores in bf16
         scores = scores.to(torch.promote_types(scores.dtype, torch.float)).masked_fill(~present[..., None], -torch.inf)
         weights = scores.softmax(1).transpose(1, 2).to(states.dtype)
@@ -233,7 +240,7 @@ class AttentionHeads(nn.Module):
 
 
 def _init_recurrent(net: nn.Module, hidden: int, generator: Generator) -> None:
-    """Weights uniform in ±1 / √hidden, as torch's own, but by this generator."""
+    """Draw the weights of a net, uniform in ±1 / √hidden, as torch does by default, but from this generator."""
     bound = hidden**-0.5
     for parameter in net.parameters():
         nn.init.uniform_(parameter, -bound, bound, generator=generator)
@@ -247,7 +254,7 @@ class SentenceEncoder(nn.Module):
         word_dim: the size of a word's vector.
         joint: a multiple of 2 K; a state has joint / K numbers, half of them per reading direction.
         generator: of the initial weights.
-        finish: see VectorSimilarity.
+        finish: what the similarity does with a vector at last, such as scaling it to unit length.
         heads: K.
         attention_dim: rows of the heads' matrices; 0: joint / K.
     """
@@ -296,7 +303,7 @@ class TextEncoder(nn.Module):
         word_dim: the size of a word's vector.
         joint: the dimension of the result.
         generator: of the initial weights, which are uniform in ±1 / √(units of the net).
-        finish: see VectorSimilarity.
+        finish: what the similarity does with a vector at last, such as scaling it to unit length.
         bidirectional: two nets of joint / 2 units, one per reading direction.
         pooling: of the states: "max", per dimension over all words, or "last".
         kind: of the net.
@@ -324,7 +331,7 @@ class TextEncoder(nn.Module):
 
     def forward(self, tokens: Tensor, offsets: Tensor, rows: Tensor) -> Tensor:
         """Vectors (B, joint), float32, of sentences."""
-        # the tree, with its many small steps, is for CPUs, and has the equations of a GRU only
+        # the prefix tree has many small steps, slow on a GPU, and is implemented for the equations of a GRU only
         if tokens.is_cuda or isinstance(self.net, nn.LSTM):
             return self.finish(run_packed(self.net, self.embedding, self.pooling, tokens, offsets, rows))
         return self.finish(run_prefix_tree(self.net, self.embedding, self.pooling, tokens, offsets, rows))
@@ -357,9 +364,8 @@ def run_prefix_tree(net: nn.GRU, embed: nn.Module, pool: str, tokens: Tensor, of
     """The pooled states of a GRU over sentences, as `run_packed` gives them, but faster for captions with negatives.
 
     The state after a common prefix is computed once, however many sentences begin with it. A negative shares with its
-    caption all words before the first edit and, read backwards, all after the last. The
-    input's part of the gates is computed once per distinct word. On a CPU, captions with 8 negatives each take a
-    quarter of the time.
+    caption all words before the first edit and, read backwards, all after the last. The input's part of the gates is
+    computed once per distinct word. On a CPU, captions with 8 negatives each take a quarter of the time.
 
     Args:
         net: the GRU, of one direction or two.
@@ -370,7 +376,7 @@ def run_prefix_tree(net: nn.GRU, embed: nn.Module, pool: str, tokens: Tensor, of
     """
     pooled = []
     vectors = None
-    for suffix in ("", "_reverse") if net.bidirectional else ("",):
+    for suffix in ("", "_reverse") if net.bidirectional else ("",):  # as in torch's names of the weights
         tree = prefix_tree(tokens, offsets, rows, backwards=bool(suffix))
         words, word_of_node = torch.cat(tree.words).unique(return_inverse=True)
         # the embedding may be UniVSE's word encoder, which costs more than a look-up
@@ -391,7 +397,7 @@ def _states_of_nodes(
         tree: the prefixes.
         vectors: (distinct words, word_dim).
         word_of_node: (nodes,) the last word of each prefix, as an index into `vectors`.
-        pool: last, the state itself, or max, per dimension over the states of the prefix.
+        pool: "last": the state itself; "max": per dimension, the maximum over the states of the prefix.
     """
     size = net.hidden_size
     weight_of_input = getattr(net, f"weight_ih_l0{suffix}")
@@ -418,7 +424,7 @@ def _states_of_nodes(
         reset_update_hidden, new_hidden = hidden.split([2 * size, size], 1)
         reset, update = torch.sigmoid(reset_update + reset_update_hidden).chunk(2, 1)
         states = torch.lerp(torch.tanh(new.addcmul(reset, new_hidden)), before, update)
-        # the state before the first word is none of a word, so that the maximum does not begin with it
+        # the maximum begins with the state after the first word, not with the root
         highest = torch.maximum(highest.index_select(0, parent), states) if steps and pool == "max" else states
         steps.append(highest)
     return torch.cat(steps)
@@ -459,14 +465,14 @@ def prefix_tree(tokens: Tensor, offsets: Tensor, rows: Tensor, *, backwards: boo
     lengths, order = (ends - starts).sort(descending=True, stable=True)
     first = (ends - 1 if backwards else starts)[order]
     direction = -1 if backwards else 1
-    # how many sentences have a word at each step: as the longest come first, they are the first so many
+    # at step k, how many sentences are longer than k words: in `order`, these are the first ones
     longer_than = (len(rows) - torch.bincount(lengths).cumsum(0))[:-1].tolist()
 
     words = []
     parents = []
     leaf = torch.empty_like(order)
     nodes = 0
-    node = torch.zeros_like(order)  # of each sentence, its prefix in the step before
+    node = torch.zeros_like(order)  # the prefix of each sentence in the step before, as a position in that step
     for step, longer in enumerate(longer_than):
         # one number for a prefix: the prefix that is one word shorter, then the word
         keys = node[:longer] * ABOVE_ANY_WORD + tokens[first[:longer] + step * direction]
@@ -499,12 +505,12 @@ def build_encoders(
         features: the size of an image's features.
         embedding: makes the word embedding, by a torch generator.
         word_dim: the size of the vectors that it gives words.
-        similarity: of the vectors, which it finishes.
+        similarity: of the vectors; its `finish` is the last step of both encoders.
     """
     generator = Generator().manual_seed(config.seed)
     finish = similarity.finish
     with torch.random.fork_rng(devices=[]):  # the layers' default initialization must not change the global state
-        # the order matters: each part takes its numbers from the generator behind those of the part before
+        # the order matters: all parts draw their weights from one generator
         image = ImageEncoder(features, config.joint, config.transform, generator, config.image_pooling, finish)
         words = embedding(generator)
         text: TextEncoder | SentenceEncoder

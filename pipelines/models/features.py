@@ -22,8 +22,8 @@ LAYOUT = 2  # version of the array in the cache
 
 
 class ImageFeatures(NamedTuple):
-    """The features of I images: values (I, D), or (I, R, D) for R regions on a grid, memory-mapped, 0 for images
-    without; backbone, the network that computed them; available (I,) bool, images with features.
+    """The features of I images. values: (I, D), or (I, R, D) for R regions on a grid, memory-mapped; 0 for an image
+    without. backbone: the network that computed them. available: (I,) bool, True for images with features.
     """
 
     values: Tensor

@@ -1,8 +1,8 @@
 """Figures as numbers, with bootstrap intervals, and as pictures by matplotlib, which need no display; result tables.
 
-Intervals are over images: pairs of one image are no independent evidence. Draws are of one generator (MT19937, modulo
-n), the same on every machine and in every call with the same n and seed, so that samples of two models may be
-subtracted one by one (a paired bootstrap). Over images and few trainings they are t intervals, see `MetricOfTrainings`.
+Intervals are over images, since pairs of one image are no independent evidence. The bootstrap draws from MT19937, the
+same on every machine and in every call with the same n and seed, so that samples of two models may be subtracted one by
+one (a paired bootstrap). Intervals over images and a few trainings are t intervals, see `MetricOfTrainings`.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ def new_figure(width: float, height: float) -> Picture:
 
 
 def colour_of(number: int) -> str:
-    """The colour of the line, bar or point of this number, from 0; an eighth has that of the first."""
+    """The colour of the line, bar or point of this number, from 0; after seven, the colours begin anew."""
     return COLOURS[number % len(COLOURS)]
 
 
 def label_axes(axes: Axes, title: str, x: str = "", y: str = "") -> None:
-    """Name axes and what they measure, in epochs only at whole ones; lines of a grid instead of a frame."""
+    """Name axes and what they measure, and draw a grid instead of a frame; epochs have ticks at whole numbers."""
     from matplotlib.ticker import MaxNLocator
 
     axes.set_title(title, loc="left", fontsize=11, fontweight="bold")
@@ -60,7 +60,7 @@ def label_axes(axes: Axes, title: str, x: str = "", y: str = "") -> None:
 
 
 def legend_below(axes: Axes, columns: int, distance: float = 0.2) -> None:
-    """A legend below axes that have something to explain, where it hides nothing.
+    """A legend below axes, where it hides nothing; none if nothing in them has a label.
 
     Args:
         axes: whose lines and bars have labels.
@@ -93,7 +93,7 @@ def label_points(axes: Axes, points: np.ndarray, texts: Sequence[str], colours: 
 
     figure = axes.get_figure(root=True)
     assert figure is not None
-    figure.draw_without_rendering()  # before it, the place of the axes in the picture is not known
+    figure.draw_without_rendering()  # until then, the place of the axes in the picture is not known
     places = axes.transData.transform(points) * 72 / figure.dpi  # pixels as points
     taken = [Bbox([place - 2, place + 2]) for place in places]  # the points themselves
     for point, place, text, colour in zip(points, places, texts, colours, strict=True):
@@ -191,13 +191,13 @@ class Figure(NamedTuple):
 
 
 def resample_counts(n: int, seed: int, resamples: int = RESAMPLES) -> Iterator[np.ndarray]:
-    """How often each of n is drawn in n draws with replacement: parts (<= AT_ONCE, n) of all resamples."""
+    """Yield how often each resample draws each of n images, (<= AT_ONCE, n): n draws each, with replacement."""
     # the legacy generator, whose numbers NumPy has promised never to change
     random = np.random.RandomState(seed % (1 << 32))
     for start in range(0, resamples, AT_ONCE):
         rows = min(AT_ONCE, resamples - start)
         images = random.randint(1 << 32, size=(rows, n), dtype=np.uint32) % n
-        # a number of its own for each resample and image, so that one bincount counts all
+        # each resample and image gets its own number, so that one bincount counts all
         numbers = images + n * np.arange(rows)[:, None]
         yield np.bincount(numbers.ravel(), minlength=rows * n).reshape(rows, n).astype(np.float64)
 
@@ -244,7 +244,7 @@ def ratios_with_intervals(counts: np.ndarray, sizes: np.ndarray, seed: int, resa
     images_with_cases = np.broadcast_to(np.count_nonzero(sizes, axis=0), len(values)).tolist()
     ratios = []
     for value, images, samples_of_value in zip(values, images_with_cases, samples.T, strict=True):
-        # all resamples of only hits, or only misses, are equal, and their interval would be a point
+        # with only hits, or only misses, all resamples are equal, and their interval would be a point
         is_at_limit = value in (0.0, 100.0) and images
         interval = interval_at_limit(value, images) if is_at_limit else percentile_interval(samples_of_value)
         ratios.append(Figure(value, interval))
@@ -282,10 +282,10 @@ class MetricOfTrainings:
         With S > 1 it is mean ± t(ν) · √(v + w). v = s² / S is the variance of the mean from one set of trainings to
         the next; s² is the variance of `values`, with S - 1 in its denominator. w is the variance from one set of
         images to the next, that of `samples`. t(ν) is the 97.5 % quantile of Student's distribution with
-        ν = (v + w)² / (v² / (S - 1)) degrees of freedom, by Welch and Satterthwaite: hundreds of images know w well,
-        a few trainings know v badly. So t is 4.30 where three trainings differ by much more than images make them, and
-        1.96 where they hardly differ. What a training and an image have together is in both v and w, which makes the
-        interval rather too wide than too narrow.
+        ν = (v + w)² / (v² / (S - 1)) degrees of freedom, by Welch and Satterthwaite: hundreds of images estimate w
+        well, a few trainings estimate v badly. So for three trainings t is 4.30 if v is much greater than w, and 1.96
+        if it is much less. The effect of an image on one training only is in both v and w, which makes the interval
+        rather too wide than too narrow.
 
         With one training nothing is known of v: the interval is that of the bootstrap over images, for this training.
         """

@@ -17,7 +17,7 @@ from torch.nn.utils import clip_grad_norm_
 from . import checkpoint, device
 
 LOSS_POINTS = 20  # per epoch in the loss curve
-# seconds, and a share of the epoch so far, between two lines of progress during an epoch
+# the pause between two lines of progress during an epoch: at least 10 seconds, and a fifth of the epoch so far
 SAY_AFTER = 10
 SAY_TIMES = 5
 BatchT = TypeVar("BatchT")
@@ -30,8 +30,8 @@ def silent(line: str) -> None:
 
 
 class TrainingStep(NamedTuple):
-    """What a model makes of a batch: the loss to minimize and terms to log, scalars; size: what they are sums over,
-    such as pairs, 1 if they are means; optimizer: the one that moves.
+    """The result of a model on a batch: the loss to minimize, and terms to log, all scalars. size: how many items, such
+    as pairs, they are sums over; 1 if they are means. optimizer: the name of the one that minimizes the loss.
     """
 
     loss: Tensor
@@ -78,7 +78,7 @@ def fit(
         step: the loss of a batch, in an epoch.
         epochs: the number of epochs, those of an interrupted training included.
         clip: the maximum norm of the gradients; None: any.
-        rate: the learning rate, by the epoch and the number of steps before; None: as the optimizers have it.
+        rate: (epoch, number of steps before) -> the learning rate; None: as the optimizers have it.
         after_step: called when the weights have moved.
         mean: a copy of the first model, which gets the moving average of its weights, see `move_average`.
         decay: of that average.
@@ -91,7 +91,7 @@ def fit(
         folder: as `checkpoint.prepare_folder` left it. After each epoch it gets metrics.jsonl and, as `last`, all that
             is needed to resume after this epoch, which happens if they are there; None: nothing is written.
         say: called with `about`, before the first epoch, and during long epochs with the time left.
-        about: see say.
+        about: a line on what is trained.
         length: the number of batches of an epoch, for the time left; None: nothing is said during an epoch.
 
     Raises:
@@ -110,7 +110,7 @@ def fit(
             break
         results = list[TrainingStep]()
         clock = _EpochClock(epoch, epochs, length, say)
-        # the evaluation as well, whose sums over indices decide which epoch is kept
+        # deterministic also in the evaluation, whose sums over indices decide which epoch is kept
         with device.deterministic(next(model.parameters()).device):
             for batch in batches(epoch):
                 result = step(batch, epoch)
@@ -125,7 +125,7 @@ def fit(
                 results.append(result.detached())
                 clock.tell(len(results))
             line = {"epoch": epoch, **epoch_figures(results, epoch, clock.began)}
-            # of the optimizer of the last batch: trainings with several have one rate an epoch
+            # the rate of the last batch's optimizer: an epoch of a training with several has one rate
             line["learning_rate"] = optimizer.param_groups[0]["lr"]
             line |= evaluate(line)
         progress.history.append(line)
@@ -214,7 +214,7 @@ def format_progress(epoch: int, epochs: int, share: float, seconds: float) -> st
         share: of the epoch that is done, above 0.
         seconds: since the epoch began.
     """
-    # an epoch may have more batches than was said before it: then no time is left, but none is owed either
+    # an epoch may have more batches than announced: then the time left is 0, not below
     share = min(share, 1.0)
     left = seconds * (1 / share - 1)
     whole = left + seconds / share * (epochs - epoch)
@@ -239,12 +239,12 @@ def move_average(mean: nn.Module, model: nn.Module, step: int, decay: float) -> 
     torch._foreach_lerp_(list[Tensor](mean.parameters()), list[Tensor](model.parameters()), max(1 - decay, 1 / step))
 
 
-TERM = "term "  # before the name of a term, which may be called loss, too
+TERM = "term "  # put before the names of terms, one of which may be called "loss"
 
 
 def epoch_figures(results: Sequence[TrainingStep], epoch: int, began: float) -> Line:
-    """What the steps of an epoch say, per item: `loss`; `terms`, by name; `losses` of up to LOSS_POINTS parts. Also
-    `steps`, `seconds` since `began`, and `per_second`, items. Raises as `fit`.
+    """The means of an epoch's steps, per item such as a pair: `loss`; `terms`, by name; `losses`, of up to LOSS_POINTS
+    parts of the epoch. Also `steps`, `seconds` since `began`, and `per_second`, items. Raises as `fit`.
     """
     if not results:
         raise ValueError(f"an epoch must have batches of at least two captions, epoch {epoch} has none")

@@ -18,13 +18,13 @@ from torch.nn import functional
 from .batches import SampledNegatives, Terms
 from .device import to_device
 
-# factors of CE-CLIP's two terms, as in its released code
+# factors of CE-CLIP's terms imc (inside the texts) and cmr (ranking), as in its released code
 TEXT_WEIGHT = 0.2
 RANK_WEIGHT = 0.2
-# the first scale of CLIP, and the highest
+# CLIP's scale of logits when training begins, and the highest that it may learn
 SCALE = 1 / 0.07
 MOST = 100.0
-# the first scale and bias of SigLIP (Zhai et al. 2023, section 3.2)
+# SigLIP's scale and bias of logits when training begins (Zhai et al. 2023, section 3.2)
 SIGLIP_SCALE = 10.0
 SIGLIP_BIAS = -10.0
 
@@ -37,7 +37,7 @@ class Hinges(NamedTuple):
 
 
 def _hinges(scores: Tensor, margin: float, same_image: Tensor | None) -> Hinges:
-    """The hinges [α + s(false) - s(true)]₊ of all false captions and images; the arguments are those of the losses."""
+    """The hinges [α + s(false) - s(true)]₊ of all false captions and images; arguments as in `sum_of_hinges`."""
     true = scores.diagonal()
     is_false = ~torch.eye(len(scores), dtype=torch.bool, device=scores.device)
     if same_image is not None:
@@ -50,8 +50,8 @@ def _hinges(scores: Tensor, margin: float, same_image: Tensor | None) -> Hinges:
 def sum_of_hinges(scores: Tensor, margin: float, same_image: Tensor | None = None) -> Tensor:
     """VSE's loss, over all false captions c' and images i' of the batch (Kiros et al. 2014; VSE-C, eq. 1), a scalar:
 
-    Σ_c' [α + s(i, c') - s(i, c)]₊ + Σ_i' [α + s(i', c) - s(i, c)]₊. scores: (B, B), images by captions. same_image: (B,
-    B) bool, True where caption j describes image i and is no negative; None: on the diagonal.
+    Σ_c' [α + s(i, c') - s(i, c)]₊ + Σ_i' [α + s(i', c) - s(i, c)]₊. scores: (B, B), images by captions. margin: α.
+    same_image: (B, B) bool, True where caption j describes image i, so that it is not false; None: only the diagonal.
     """
     hinges = _hinges(scores, margin, same_image)
     return hinges.captions.sum() + hinges.images.sum()
@@ -69,7 +69,8 @@ def max_of_hinges(scores: Tensor, margin: float, same_image: Tensor | None = Non
 def intra_pair_hinges(true: Tensor, false: Tensor, owner: Tensor, margin: float) -> Tensor:
     """The hinges of captions against their own hardest negatives, which VSE-C adds (Shi et al. 2018, eq. 3): a scalar.
 
-    The sum over pairs of max_c'' [α + s(i, c'') - s(i, c)]₊; a pair without negatives c'' adds 0.
+    The sum, over pairs of an image i and its caption c, of max_c'' [α + s(i, c'') - s(i, c)]₊ over the negatives c'' of
+    c; a pair without negatives adds 0.
 
     Args:
         true: (B,) s(i, c), the scores of the true pairs.
@@ -83,8 +84,8 @@ def intra_pair_hinges(true: Tensor, false: Tensor, owner: Tensor, margin: float)
 
 
 def shared_hinges(true: Tensor, false: Tensor, margin: float) -> Tensor:
-    """What VSE-C's released code adds, a scalar: max_c'' [α + s(i, c'') - s(i, c)]₊ over the negatives c'' of all
-    captions of the batch, not only of the image's own.
+    """The hinges that VSE-C's released code adds, a scalar: the sum over pairs of max_c'' [α + s(i, c'') - s(i, c)]₊
+    over the negatives c'' of all captions of the batch, not only of the image's own caption.
 
     Args:
         true: (B,) s(i, c), the scores of the true pairs.
@@ -152,7 +153,8 @@ def rank_loss(true: Tensor, false: Tensor, owner: Tensor, thresholds: Tensor) ->
 
 
 def next_thresholds(thresholds: Tensor, true: Tensor, false: Tensor, owner: Tensor, family: Tensor) -> Tensor:
-    """CE-CLIP's thresholds after a batch, (families,): by family, the mean of l(i, c) - l(i, c'') over its negatives.
+    """CE-CLIP's thresholds after a batch, (families,): for each family of operators, the mean over its negatives c'' of
+    l(i, c) - l(i, c''), how far the caption's logit is above the negative's.
 
     A family without negatives in the batch keeps its threshold.
 
@@ -172,14 +174,14 @@ def next_thresholds(thresholds: Tensor, true: Tensor, false: Tensor, owner: Tens
 
 
 class ContrastiveHead(nn.Module):
-    """A model with what contrastive losses learn beside encoders: `log_scale`, log(1/τ), a bias and thresholds."""
+    """A model with the parameters of contrastive losses: `log_scale`, log(1/τ), a bias, and CE-CLIP's thresholds."""
 
     log_scale: Tensor
 
     def add_loss_parameters(self, kind: str, families: int) -> None:
-        """Add `bias`, which SigLIP learns, and `thresholds`, which CE-CLIP moves, as parameters of this model.
+        """Add `bias`, which SigLIP learns, and `thresholds`, which CE-CLIP updates, as parameters of this model.
 
-        kind: of the loss, such as siglip. families: of negatives, each of which has a threshold, 0 at first.
+        kind: of the loss, such as siglip. families: how many families of operators there are; each has a threshold.
         """
         siglip = kind == "siglip"
         self.bias = nn.Parameter(torch.tensor(SIGLIP_BIAS if siglip else 0.0), requires_grad=siglip)
@@ -193,12 +195,12 @@ class ContrastiveHead(nn.Module):
 
 
 class NegativeScores(NamedTuple):
-    """Scores of P negatives: with_all (B, P), each image with every negative; with_own (P,), each negative with the
-    image of its own caption.
+    """Scores of P negatives: with_every_image (B, P), each image with every negative; with_own_image (P,), each
+    negative with the image of its own caption.
     """
 
-    with_all: Tensor
-    with_own: Tensor
+    with_every_image: Tensor
+    with_own_image: Tensor
 
 
 def negative_scores(
@@ -215,15 +217,15 @@ def negative_scores(
             al. 2026; its form is negcap's own).
     """
     owner = to_device(sampled.owner, images.device)
-    with_all = images @ negatives.T
-    with_own = (images[owner] * negatives).sum(1)
+    with_every_image = images @ negatives.T
+    with_own_image = (images[owner] * negatives).sum(1)
     if margin:
         margins = margin * to_device(sampled.concreteness, images.device)
         every_negative = torch.arange(len(owner), device=images.device)
         # of the column of a negative, only the row of its own image changes
-        with_all = with_all.index_put((owner, every_negative), margins, accumulate=True)
-        with_own = with_own + margins
-    return NegativeScores(with_all, with_own)
+        with_every_image = with_every_image.index_put((owner, every_negative), margins, accumulate=True)
+        with_own_image = with_own_image + margins
+    return NegativeScores(with_every_image, with_own_image)
 
 
 class EmbeddedBatch(NamedTuple):
@@ -245,35 +247,35 @@ def contrastive_terms(
     same_image: Tensor,
     margin: float,
 ) -> Terms:
-    """The terms of a contrastive loss by name, on unit vectors.
+    """The terms of a contrastive loss by name, each a scalar, on unit vectors.
 
     Args:
-        kind: infonce, siglip, negclip or ce-clip, which also moves the model's thresholds while it is trained.
-        model: what the loss learns.
-        images: (B, d).
-        captions: (B, d), of the images.
-        negatives: (P, d), of the captions.
-        sampled: which negatives these are.
+        kind: infonce, siglip, negclip or ce-clip; ce-clip also updates the model's thresholds, in training mode.
+        model: has the scale of the logits, SigLIP's bias and CE-CLIP's thresholds.
+        images: (B, d) vectors.
+        captions: (B, d) vectors; caption i describes image i.
+        negatives: (P, d) vectors of the captions' negatives; infonce and siglip do not use them.
+        sampled: the caption that each negative belongs to, its family of operators and its concreteness.
         same_image: (B, B) bool, True where caption j describes image i.
-        margin: see `negative_scores`.
+        margin: a margin for negatives, which grows with their concreteness, see `negative_scores`; 0: none.
 
     Returns:
         `itc`, of images with texts; for CE-CLIP also `imc`, inside the texts, and `cmr`, the ranking of a caption above
         its negatives.
     """
     scale = model.scale
-    logits = scale * images @ captions.T
+    logits = scale * images @ captions.T  # (B, B), images by captions
     if kind == "siglip":
         return {"itc": sigmoid_loss(logits + model.bias, same_image)}
     if kind == "infonce":
         return {"itc": info_nce(logits, same_image)}
     cosines = negative_scores(images, negatives, sampled, margin)
-    terms = {"itc": info_nce(logits, same_image, scale * cosines.with_all)}
+    terms = {"itc": info_nce(logits, same_image, scale * cosines.with_every_image)}
     if kind == "ce-clip":
-        true_logits = logits.diagonal()
-        false_logits = scale * cosines.with_own
+        true_logits = logits.diagonal()  # (B,)
+        false_logits = scale * cosines.with_own_image  # (P,)
         owner = to_device(sampled.owner, images.device)
-        family = to_device(sampled.family, images.device)
+        family = to_device(sampled.family, images.device)  # (P,) of operators; each family has a threshold
         terms["imc"] = TEXT_WEIGHT * intra_modal_loss(true_logits, scale * captions @ negatives.T)
         terms["cmr"] = RANK_WEIGHT * rank_loss(true_logits, false_logits, owner, model.thresholds[family])
         # evaluation must not change the model

@@ -21,7 +21,7 @@ from .similarities import unit_vectors
 
 class RegionEncoder(nn.Module):
     """Maps the regions of images (B, R, D) to unit vectors (B, K · joint): transform, linear layer, K attention heads.
-    Regions of zeros are padding; features (B, D) count as one region. size: D.
+    Regions of zeros are padding; features (B, D) count as one region.
     """
 
     def __init__(self, config: MhadConfig, size: int, generator: Generator) -> None:
@@ -35,7 +35,9 @@ class RegionEncoder(nn.Module):
         self.heads = encoders.AttentionHeads(config.joint, width, config.heads, generator)
 
     def attend(self, features: Tensor) -> encoders.Attended:
-        """The heads over the regions of features (B, R, D) of any float type; an image of zeros attends to all."""
+        """The heads over the regions of features (B, R, D) of any float type; of an image of zeros, over all regions,
+        as a softmax over no region would be NaN.
+        """
         regions = (features if features.dim() == 3 else features[:, None]).to(self.linear.weight.dtype)
         # an image with fewer regions than the largest is padded with zeros in the table
         present = (regions != 0).any(-1)
@@ -55,9 +57,9 @@ class MultiHeadAttention(encoders.EmbeddingModel):
 
     Args:
         config: of the model.
-        size: of a region's features.
+        size: how many numbers the features of a region have.
         words: the size of the first language's vocabulary.
-        vectors: its initial word vectors, see `word_embedding`.
+        vectors: the initial word vectors of the first language, see `word_embedding`; None: random ones.
         more: words and vectors for each further language.
     """
 
@@ -74,7 +76,7 @@ class MultiHeadAttention(encoders.EmbeddingModel):
         self.head_count = config.heads
         with torch.random.fork_rng(devices=[]):  # the layers' default initialization must not change the global state
             self.image = RegionEncoder(config, size, generator)
-            self.text = nn.ModuleDict()  # see text_encoder
+            self.text = nn.ModuleDict()  # the encoder of each language
             for language, (count, known) in zip(config.languages, [(words, vectors), *more], strict=True):
                 embedding = encoders.word_embedding(count, config.word_dim, generator, known, config.tune_vectors)
                 self.text[language] = encoders.SentenceEncoder(
@@ -100,15 +102,17 @@ class MultiHeadAttention(encoders.EmbeddingModel):
         """Unit vectors (B, K · H) of texts `rows` (B,), each by the encoder of its language."""
         language = torch.zeros(len(rows), dtype=torch.long) if texts.language is None else texts.language[rows]
         by_language = language.argsort(stable=True)
+        # without texts, an empty tensor of this width is the result
         vectors = [self.image.linear.weight.new_empty(0, self.head_count * self.image.linear.out_features)]
-        for number in language.unique().tolist():  # ascending, as by_language
+        for number in language.unique().tolist():  # ascending, so that the vectors stand in the order by_language
             encoder = self.text_encoder(self.languages[number])
             vectors.append(encoder(texts.tokens, texts.offsets, rows[language == number]))
-        return torch.cat(vectors)[by_language.argsort().to(texts.tokens.device)]
+        position_of_text = by_language.argsort()  # (B,) where its vector stands in the order by_language
+        return torch.cat(vectors)[position_of_text.to(texts.tokens.device)]
 
 
-# The hinge of a pair of heads, from their cosine s and the margin α_D, in three readings. The paper's equation has the
-# hinge of `printed`, which is 0 for heads that are similar, and so contradicts its text, "push apart up to a margin".
+# The hinge of a pair of heads, from their cosine s and the margin α_D, as the paper may be read in three ways. Its
+# equation is `printed`, which is 0 for heads that are similar and so contradicts its text, "push apart up to a margin".
 HINGES: Mapping[str, Callable[[Tensor, float], Tensor]] = {
     "distance": lambda cosine, margin: (margin - (1 - cosine)).clamp(min=0),
     "similarity": lambda cosine, margin: (cosine - margin).clamp(min=0),
@@ -117,8 +121,9 @@ HINGES: Mapping[str, Callable[[Tensor, float], Tensor]] = {
 
 
 def head_cosines(heads: Tensor, others: Tensor | None = None) -> Tensor:
-    """The cosines (B, K · (K - 1)) of all pairs of different heads of the same instance; heads: (B, K, H). others: (B,
-    K, H), the second head of each pair; None: `heads`, too.
+    """The cosines (B, K · (K - 1)) of head k with head r ≠ k of the same instance, an image or caption of the batch.
+
+    heads: (B, K, H), of which head k is taken. others: (B, K, H), of which head r is taken; None: `heads`, too.
     """
     cosines = unit_vectors(heads) @ unit_vectors(heads if others is None else others).transpose(1, 2)
     # the cosine of a head with itself is 1 and would only add a constant
@@ -131,9 +136,9 @@ def diversity_loss(views: Sequence[Tensor], margin: float, reading: str) -> Tens
     Pairs of views are unordered and include a view with itself; pairs of heads k ≠ r are ordered.
 
     Args:
-        views: each (B, K, H), the heads of the images, and of their captions in each language.
+        views: each (B, K, H): the heads of the images, then those of their captions in each language.
         margin: α_D.
-        reading: a key of HINGES.
+        reading: the form of the hinge, a key of HINGES.
     """
     hinge = HINGES[reading]
     costs = []
@@ -143,15 +148,17 @@ def diversity_loss(views: Sequence[Tensor], margin: float, reading: str) -> Tens
 
 
 class SampledCaptions(NamedTuple):
-    """What joins the B captions of a batch: those of each further language, (B,), and negatives of the English ones."""
+    """What is added to a batch of B captions: by further language, a caption (B,) of the same image as each of them;
+    and negatives of the English captions.
+    """
 
     captions: Mapping[str, Tensor]
     negatives: SampledNegatives | None
 
 
 class EpochOrder(NamedTuple):
-    """The order of captions in an epoch: the seed that it is drawn by, and by further language the captions (n,) by
-    image, shuffled within each.
+    """The order of captions in an epoch: the seed that it is drawn by, and by further language the train captions (n,),
+    those of an image together, but shuffled among themselves.
     """
 
     seed: int
@@ -161,8 +168,8 @@ class EpochOrder(NamedTuple):
 class CaptionPool:
     """The captions `train` (n,) by image and language, from which the further captions of each batch are drawn.
 
-    In an epoch, the captions of an image in one language are paired with a random permutation of those in another
-    (repeated if there are fewer). Raises ValueError if negatives are wanted and there are none.
+    In an epoch, the captions of an image in the first language are paired with a random permutation of those in each
+    further one (repeated if there are fewer). Raises ValueError if negatives are wanted and there are none.
     """
 
     def __init__(self, config: MhadConfig, corpus: Corpus, train: Tensor) -> None:
@@ -171,10 +178,10 @@ class CaptionPool:
         image = captions.image
         by_image = train[image[train].argsort(stable=True)]
         first_language, *further_languages = captions.languages
-        # of the captions of the first language, of which a batch is made, the place among those of their image
-        of_batches = captions.in_language(by_image, first_language)
-        self.position = torch.zeros(len(image), dtype=torch.long)  # (C,)
-        self.position[of_batches] = places_in_groups(image[of_batches])
+        # (C,) the position of a caption of the first language, of which batches are made, among those of its image
+        in_first_language = captions.in_language(by_image, first_language)
+        self.position = torch.zeros(len(image), dtype=torch.long)
+        self.position[in_first_language] = places_in_groups(image[in_first_language])
         self.image = image
         # by further language, the train captions (n,), those of an image together, and where those of each image begin
         self.rows = {language: captions.in_language(by_image, language) for language in further_languages}
@@ -187,28 +194,31 @@ class CaptionPool:
         return str(self.negatives or "")
 
     def sample(self, captions: Tensor, generator: Generator) -> SampledCaptions:
-        """The further captions of a batch, given those of the first language (B,), and negatives of the English ones;
-        the permutations depend on the seed with which the generator, that of the epoch, began.
+        """A caption in each further language for every caption of a batch, and negatives of the English captions.
+
+        captions: (B,) the batch, numbers of captions in the first language. generator: that of the epoch. Its initial
+        seed decides the permutations, which stay the same in all batches of the epoch; its state draws the negatives.
         """
         if self.order.seed != generator.initial_seed():
             self.order = self._shuffle(generator.initial_seed())
         image = self.image[captions]
         partners = {}
-        for language, rows in self.order.rows.items():
+        for language, shuffled in self.order.rows.items():
             starts = self.starts[language][image]
             ends = self.starts[language][image + 1]
-            # caption k of an image has the k-th of the shuffled ones; an image with fewer begins anew
-            partners[language] = rows[starts + self.position[captions] % (ends - starts)]
+            # the k-th caption of an image gets the k-th of its shuffled ones, counted around if there are fewer
+            partners[language] = shuffled[starts + self.position[captions] % (ends - starts)]
         english = partners.get(LANGUAGE, captions)
         negatives = None if self.negatives is None else self.negatives.sample(english, generator)
         return SampledCaptions(partners, negatives)
 
     def _shuffle(self, seed: int) -> EpochOrder:
         """The order of an epoch; by a generator of its own, so that it does not depend on the batches before."""
-        chance = Generator().manual_seed(seed)
+        generator = Generator().manual_seed(seed)
         order = {}
         for language, rows in self.rows.items():
-            shuffled = rows[torch.randperm(len(rows), generator=chance)]
+            shuffled = rows[torch.randperm(len(rows), generator=generator)]
+            # The stable sort brings the captions of an image together again, in their shuffled order.
             order[language] = shuffled[self.image[shuffled].argsort(stable=True)]
         return EpochOrder(seed, order)
 
@@ -219,13 +229,15 @@ def mhad_losses(
     """The terms of the loss on a batch by name, each a weighted scalar summed over the batch. epoch: from 1.
 
     `en`, `de`, …: images with the captions of a language. `en-de`, …: captions of two languages, times gamma.
-    `diversity`: see `diversity_loss`. `negatives`: of images with the negatives of their English captions, as in VSE-C.
+    `diversity`: of the heads, see `diversity_loss`. `negatives`: images with the negatives of their English captions,
+    by VSE-C's loss.
     """
     device = batch.features.device
     negatives = sampled.negatives if epoch > config.negatives_after else None
     rows = {config.languages[0]: batch.captions, **sampled.captions}
     if negatives is not None:
         # English captions and their negatives in one pass of the English encoder
+        # (the texts of the run are its captions, then its negatives)
         rows[LANGUAGE] = torch.cat([rows[LANGUAGE], batch.texts.captions + negatives.rows])
     with autocast(config.amp, device):
         images = model.image(batch.features)

@@ -32,7 +32,8 @@ def outranks(false: Array, true: Array) -> Array:
 
 
 def blocks(rows: int, columns: int, numbers: int = BLOCK) -> Iterator[slice]:
-    """Consecutive slices of `rows`, each of which has about `numbers` numbers in `columns`; for no rows an empty one.
+    """Consecutive slices of `rows` rows that have about `numbers` numbers each, in `columns` columns; of no rows, one
+    empty slice.
 
     >>> list(blocks(5, 2, numbers=4))
     [slice(0, 2, None), slice(2, 4, None), slice(4, 5, None)]
@@ -53,7 +54,7 @@ def count_outranking(
         queries: vectors (Q, d).
         true: the score of each query's true candidate, (Q,).
         score: the scores (b, Q) of candidates (b, d) with queries (Q, d).
-        numbers: scores that are in memory together.
+        numbers: how many scores are in memory together.
     """
     # Candidates in blocks, queries all at once: counts are added, so that no more than one block of scores is kept.
     counts = [
@@ -64,7 +65,7 @@ def count_outranking(
 
 
 def count_outranking_in_list(scores: np.ndarray, true: np.ndarray) -> np.ndarray:
-    """How many of one list of scores (n,) outrank each of some true scores (Q,): as if all queries were one vector."""
-    # The same rule as `outranks`: what is above true - TIE counts, so what equals it is on the other side ("right").
+    """How many of one list of scores (n,) outrank each of some true scores (Q,), by the rule of `outranks`: (Q,)."""
+    # Only scores above true - TIE outrank; "right" puts those that equal it on the other side.
     outranked = np.searchsorted(np.sort(scores), true - TIE, side="right")
     return len(scores) - outranked

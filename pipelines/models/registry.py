@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 
 class Model(NamedTuple):
-    """What a name stands for. config: the class of its settings, in `config`. objective: the module and the name of its
-    Objective, from this folder. needs_negatives: whether it cannot train without negatives.
+    """A kind of model. config: the name of the class of its settings, in `config`. objective: the module, in this
+    folder, and the name of its Objective. needs_negatives: whether it cannot train without negatives.
     """
 
     config: str

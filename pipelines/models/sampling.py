@@ -1,7 +1,7 @@
-"""The random choice of k negatives of a caption, for all who train with them.
+"""The random choice of k negatives of a caption, for all trainings with negatives.
 
-Random numbers are PyTorch's. Indices are computed by NumPy: of the few thousand numbers of a batch, an operation takes
-PyTorch several times as long to start as to compute.
+Random numbers are PyTorch's. Indices are computed by NumPy: for the few thousand numbers of a batch, PyTorch takes
+several times as long to start an operation as to compute it.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from torch import Generator, Tensor
 
 
 class SampledMembers(NamedTuple):
-    """Up to k random members of each of B groups: which (B, k), whole numbers, and mask (B, k) bool, False where a
-    group has no further member. The members of a group come first, in random order.
+    """Up to k random members of each of B groups, in random order. which: (B, k) their numbers in the group. mask: (B,
+    k) bool, False in the last columns of a group that has fewer than k members.
     """
 
     which: Tensor
@@ -27,8 +27,8 @@ def sample_of_each(
 ) -> SampledMembers:
     """Sample k members of each group without replacement; all, if it has at most k.
 
-    They are those with the k smallest random numbers, which are uniform where all members are equally likely. With
-    weights they are exponential, with the weights as rates (Efraimidis and Spirakis 2006).
+    The members with the k smallest random numbers are sampled. These are uniform if all members are equally likely;
+    with weights they are exponential, with the weights as rates (Efraimidis and Spirakis 2006).
 
     Args:
         sizes: (B,) the number of each group's members, which are numbered from 0.
@@ -43,7 +43,7 @@ def sample_of_each(
     if weights is not None:
         # exponential times: the higher the weight, the sooner a member arrives
         arrival = -torch.log1p(-arrival) / weights
-    arrival.numpy()[np.arange(width) >= counts[:, None]] = np.inf  # behind a group's end is nobody
+    arrival.numpy()[np.arange(width) >= counts[:, None]] = np.inf  # columns beyond a group's members are no members
     which = arrival.topk(min(k, width), dim=1, largest=False).indices
     if width < k:
         which = torch.nn.functional.pad(which, (0, k - width))
@@ -61,12 +61,12 @@ class NegativePool:
     """
 
     def __init__(self, starts: Tensor, k: int, family: Tensor | None = None, wanted: Tensor | None = None) -> None:
-        """Keep the wanted negatives as places of the pool, those of a caption side by side."""
+        """Number the wanted negatives as places of the pool, those of a caption side by side."""
         self.k = k
         self.family = family
-        self.rows = None if wanted is None else wanted.nonzero()[:, 0]  # of each place, the negative that is there
+        self.rows = None if wanted is None else wanted.nonzero()[:, 0]  # the negative at each place of the pool
         if wanted is not None:
-            # where a caption's negatives begin in the pool: behind the wanted ones of all captions before it
+            # where a caption's negatives begin in the pool: after the wanted ones of all captions before it
             wanted_before = torch.nn.functional.pad(wanted.cumsum(0), (1, 0))  # (M + 1,) before each negative
             starts = wanted_before[starts]
         self.starts = starts
@@ -97,20 +97,20 @@ class NegativePool:
 
         Args:
             first: (B,) the place of each caption's first negative in the pool.
-            sizes: (B,) how many it has; w is the largest.
+            sizes: (B,) how many negatives each caption has; w is the largest.
         """
         assert self.family is not None
         columns = torch.arange(int(sizes.max()) if len(sizes) else 0)
         family = self.family[self._rows_at(first[:, None] + columns)].long()
         families = int(family.max()) + 1 if family.numel() else 1
-        # one number for a caption and a family, so that one bincount counts all
+        # each caption and family gets its own number, so that one bincount counts all
         group = family.clamp(min=0) + families * torch.arange(len(sizes))[:, None]
         present = columns < sizes[:, None]
         counts = torch.bincount(group[present], minlength=len(sizes) * families)
         return 1.0 / counts[group].clamp(min=1).float()
 
     def _rows_at(self, places: Tensor) -> Tensor:
-        """Which of the M negatives stand in some places of the pool; any of them for a place behind its end."""
+        """The negatives, as indices among the M, at some places of the pool; any of them for a place past its end."""
         # groups are padded to the width of the largest; the mask hides what the padding points to
         places = torch.from_numpy(np.minimum(places.numpy(), max(0, len(self) - 1)))
         return places if self.rows is None or not len(self) else self.rows[places]

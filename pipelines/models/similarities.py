@@ -1,8 +1,8 @@
 """Similarities of images and texts: the cosine, and the penalty of order-embeddings (Vendrov et al. 2016).
 
 Order-embeddings have coordinates >= 0. A vector x lies below y, that is, x is more specific, if every coordinate of x
-is at least that of y. E(x, y) = ‖max(0, y - x)‖² measures how far this is from being so (eq. 2): it is 0 exactly where
-x lies below y. An image is more specific than its caption, so the similarity is -E(image, text).
+is at least that of y. E(x, y) = ‖max(0, y - x)‖² measures how far this is from true (eq. 2): it is 0 exactly where x
+lies below y. An image is more specific than its caption, so the similarity is -E(image, text).
 
 VSE++'s released code (Faghri et al. 2018) lets the coordinates have any sign for its "Order++", so that vectors can be
 farther apart than orthogonal ones; `order-signed` does so, too.
@@ -32,7 +32,7 @@ class VectorSimilarity(ABC):
 
     @abstractmethod
     def pairs(self, images: Tensor, texts: Tensor) -> Tensor:
-        """The scores (…,) of images (…, d) with a text each (…, d)."""
+        """The scores (…,) of images (…, d), each with one text (…, d)."""
 
     @abstractmethod
     def matrix(self, images: Tensor, texts: Tensor) -> Tensor:
@@ -87,7 +87,7 @@ class OrderSimilarity(VectorSimilarity):
 
 
 class ReversedOrderSimilarity(OrderSimilarity):
-    """The same with the text as the more specific one, which is to lie below its image."""
+    """The order with the text as the more specific one, which is to lie below its image."""
 
     def pairs(self, images: Tensor, texts: Tensor) -> Tensor:
         """-E(text, image) (…,) of each pair."""

@@ -60,20 +60,20 @@ def _tokenize_piece(piece: str) -> tuple[str, ...]:
 
 def tokenize(text: str) -> list[str]:
     """The lower-cased words of a text: "Two dogs, one's wet." -> two dogs , one 's wet ."""
-    # word by word of white space: NLTK looks at neighbours otherwise, and a full stop inside a text would stay
+    # piece by piece: in a whole text, NLTK would split a full stop from its word only at the end
     return [word for piece in text.lower().split() for word in _tokenize_piece(piece)]
 
 
 def word_spans(text: str) -> list[tuple[int, int]]:
     """Where the words that `tokenize` makes of a text are in it: "a cat's" -> [(0, 1), (2, 5), (5, 7)], in characters.
 
-    A word that is not written as its token (a quotation mark becomes two) gets what is left of its piece, which is what
-    stands between white space.
+    A token that is not in the text as such (a quotation mark becomes ``) gets the rest of its piece, the characters
+    between white space.
     """
     spans: list[tuple[int, int]] = []
     for match in re.finditer(r"\S+", _lower_in_place(text)):
         piece = match[0]
-        position = 0  # in the piece, behind the last word that is written as its token
+        position = 0  # in the piece, after the last token that was found in it
         for word in _tokenize_piece(piece):
             start = piece.find(word, position)
             if start >= 0:
@@ -85,7 +85,7 @@ def word_spans(text: str) -> list[tuple[int, int]]:
 
 
 def _lower_in_place(text: str) -> str:
-    """A text in lower case, of the same length: a letter that becomes two, such as İ, stays."""
+    """A text in lower case, of the same length: a letter that would become two, such as İ, is left as it is."""
     lower = text.lower()
     if len(lower) == len(text):
         return lower
@@ -122,7 +122,7 @@ class WordVocabulary:
     def encode(self, texts: pa.Array | pa.ChunkedArray | Iterable[str]) -> EncodedTexts:
         """Encode texts as word ids, each from <start> to <end>; unknown words become <unk>."""
         encoded = self._encode_with_new_ids(texts)
-        # numbers from len(self) on are of words that are not known
+        # ids from len(self) on are those of unknown words
         np.putmask(encoded.tokens, encoded.tokens >= len(self), UNKNOWN_ID)
         return encoded
 
@@ -137,12 +137,12 @@ class WordVocabulary:
         """
         texts = pa.chunked_array([captions, negatives], pa.string())
         tokens, offsets = self._encode_with_new_ids(texts)
-        # each unknown word of a text has its position among the tokens, its text, and its text's caption
+        # for each occurrence of an unknown word: its position among the tokens, its text, and the caption of its text
         position = np.flatnonzero(tokens >= len(self))
         text = np.searchsorted(offsets, position, side="right") - 1
         is_in_negative = text >= len(captions)
         caption = np.where(is_in_negative, np.asarray(owner)[np.maximum(text - len(captions), 0)], text)
-        # one number for a caption and a word: a negative's is new if its caption does not have the same
+        # one number for a caption and a word: a negative's word is new if its caption does not have the same number
         word_of_caption = caption.astype(np.int64) * (int(tokens.max(initial=0)) + 1) + tokens[position]
         is_new = is_in_negative & ~np.isin(word_of_caption, word_of_caption[~is_in_negative])
         inserts_unknown = np.zeros(len(negatives), np.bool_)
@@ -154,7 +154,7 @@ class WordVocabulary:
         return EncodedNegatives(encoded, inserts_unknown)
 
     def _encode_with_new_ids(self, texts: pa.Array | pa.ChunkedArray | Iterable[str]) -> EncodedTexts:
-        """Texts as `encode` encodes them, but that each unknown word has an id of its own, from len(self) on.
+        """Texts as `encode` encodes them, except that each unknown word has its own id, from len(self) on.
 
         Of the vocabulary `<pad> <start> <end> <unk> a`, "a cat" becomes 1 4 5 2.
         """
@@ -185,7 +185,9 @@ def _list_ends(lists: pa.ListArray) -> npt.NDArray[np.int64]:
 
 
 def build_vocabulary(texts: Iterable[str], min_count: int = 4, more: Iterable[str] = ()) -> WordVocabulary:
-    """SPECIALS, words that occur `min_count` times by descending count (ties by name), then the others of `more`."""
+    """A vocabulary of SPECIALS, then the words that occur at least `min_count` times, by descending count (ties by
+    name), then those of `more` that are not among them.
+    """
     pieces = Counter(piece for text in texts for piece in text.lower().split())
     counts: Counter[str] = Counter()
     for piece, times in pieces.items():
@@ -204,9 +206,9 @@ Vectors = Iterable[tuple[str, npt.NDArray[np.float32]]]
 def read_vectors(path: Path, vocabulary: WordVocabulary, size: int) -> Tensor:
     """Read the vectors of a vocabulary's words, (V, size); the row of a word that the file lacks is NaN.
 
-    A name of several words that the file lacks gets the mean of those of its words that have a vector. A text file
-    holds a word and its numbers per line, separated by spaces; an npz file two arrays of any names, words (n,) and
-    vectors (n, size). Raises ValueError, naming file and line, for another format or size, or none of the words.
+    A name of several words that the file lacks gets the mean of its words' vectors. A text file holds a word and its
+    numbers per line, separated by spaces; an npz file two arrays of any names, words (n,) and vectors (n, size). Raises
+    ValueError, naming file and line, for another format or size, or if the file has none of the words.
     """
     vectors = torch.full((len(vocabulary), size), torch.nan)
     for word, values in _read_npz(path, size) if _is_zip(path) else _read_text(path, size):
@@ -247,7 +249,7 @@ def _read_text(path: Path, size: int) -> Vectors:
             word, *values = line.rstrip().rsplit(" ", size)  # some published words contain spaces
             if number == 1 and len(values) == 1 and size > 1:
                 continue  # word2vec's first line: number of words, size
-            # a word that ends in a number is the sign of vectors that are longer than `size`
+            # if the last part of the "word" is a number, the vectors are longer than `size`
             if len(values) != size or _is_number(word.rpartition(" ")[2] if " " in word else ""):
                 raise ValueError(f"{path}:{number}: must have a word and {size} numbers, has other numbers")
             try:

@@ -40,22 +40,22 @@ class Example(NamedTuple):
 
 
 class TruthShares(NamedTuple):
-    """The sum of a measure over those negatives that have an estimate, and their number."""
+    """The sum of a measure over the negatives that have an estimate, and the number of these negatives."""
 
     total: float = 0.0
     number: int = 0
 
 
 class Survey(NamedTuple):
-    """What one pass over a selection finds.
+    """What one pass over a publication's rows finds.
 
     Attributes:
-        counts: by (split, "images", "captions" or an operator), the number of rows.
+        counts: by split and what is counted ("images", "captions" or an operator's negatives), the number.
         examples: by operator, EXAMPLES true texts and negatives of different images.
-        means: by operator and measure.
+        means: by operator and measure, such as p_true, its sum and number.
         pairs: by operator, one per caption, at most as many as the gate measures.
-        leaks: by caption_id, what is in the train split, too.
-        missing: by caption_id, the path of the image.
+        leaks: by caption_id, the captions that are in the train split, too, or whose images are.
+        missing: by caption_id, the path of an image that is not in the image folder.
         unfit: by caption_id, why the name of its image cannot be published.
     """
 
@@ -74,11 +74,11 @@ class Facts:
 
     Attributes:
         publication: what is published, and how.
-        found: what a pass over it found.
-        verdict: of the gate.
+        found: what a pass over its rows found.
+        verdict: of the gate, which measures how well the negatives can be guessed.
         provenance: the metadata of the published table.
-        made_with: by table on the way, its settings.
-        records, files: what was written.
+        made_with: by table of the build, its settings.
+        records, files: the record sets, and the files, that were written.
     """
 
     publication: Publication
@@ -111,7 +111,7 @@ class Facts:
 
     @property
     def renamed(self) -> dict[str, str]:
-        """The splits of the run that are called otherwise in the files."""
+        """The splits that have another name in the files than in the run, by the run's name."""
         names = self.publication.split_names
         return {split: names[split] for split in self.table.index if names[split] != split}
 
@@ -146,7 +146,7 @@ class Facts:
 
     @property
     def unchecked(self) -> list[str]:
-        """Those of the operators that do not check whether their negatives are false."""
+        """The operators that do not check whether their negatives are false."""
         return [name for name in self.operators if name in UNCHECKED]
 
     @property
@@ -293,8 +293,8 @@ def node(kind: str, id: str, **fields: object) -> Json:
 def croissant(facts: Facts) -> Json:
     """The Croissant metadata of a published set, as JSON-LD: files with digests, and record sets with fields.
 
-    Of file sets that are not `listed` it has the pattern alone; url, creator, datePublished and citeAs if the config
-    has them.
+    File sets that are not `listed` are described only by their pattern. url, creator, datePublished and citeAs are
+    there if the config has them.
     """
     config = facts.publication.config
     given: Json = {"url": config.url, "datePublished": config.date, "citeAs": config.cite}
@@ -337,7 +337,7 @@ def _file_set_nodes(facts: Facts) -> list[Json]:
             continue
         pattern = record.files.pattern
         encodings = {encoding(file.path) for file in facts.files if fnmatch(file.path, pattern)}
-        # Files inside archives are none of those that were written: their pattern tells their media type.
+        # Files inside archives are not among the files that were written, so their pattern tells their media type.
         about: Json = {"encodingFormat": sorted(encodings) or encoding(pattern), "includes": pattern}
         if record.files.archives:
             about["containedIn"] = [{"@id": archive} for archive in record.files.archives]

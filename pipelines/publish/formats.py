@@ -89,7 +89,7 @@ PARTS = {
     "preposition": "replace_rel",
     "shuffle": "swap_obj",
     "swap_attribute": "swap_att",
-    # of what is recognised in negatives that others made
+    # operators that are recognised in negatives that others made
     **{f"replace_{kind}": "replace_rel" for kind in ("preposition", "verb")},
     **{f"replace_{kind}": "replace_att" for kind in ("attribute", "numeral")},
     "replace_noun": "replace_obj",
@@ -133,7 +133,7 @@ def sugarcrepe_pp_rows(publication: Publication) -> Rows:
 
 
 def with_another(rows: pd.DataFrame) -> pd.DataFrame:
-    """Those rows that have a negative and another caption with a different text."""
+    """The rows that have a negative, and whose image has another caption with a different text."""
     kept = with_negatives(rows)
     return kept.loc[[bool(other_wordings(row)) for row in kept.itertuples()]]
 
@@ -187,8 +187,8 @@ def _one_question_per_caption(rows: list[Row]) -> Iterator[NegBenchQuestion]:
 def _question_of_two_changes(rows: Sequence[Row]) -> Iterator[NegBenchQuestion]:
     """The question about a caption, from its rows; none if its negatives do not change two places.
 
-    Two of its options are negatives that change different places of the caption, and the third has both changes: were
-    all three options one change away from the caption, it would be the one that is most like the others.
+    Two false options are negatives that change different places of the caption, and the third has both changes. (If all
+    three had one change each, the caption could be told as the option that is most like the others.)
     """
     true = rows[0]
     negatives = sorted({row.negative for row in rows if row.operator != NEGATION} - {true.text})
@@ -201,10 +201,10 @@ def _question_of_two_changes(rows: Sequence[Row]) -> Iterator[NegBenchQuestion]:
     for pair in combinations(changes.values(), 2):
         left, right = sorted(pair)
         both = with_changes(true.text, pair)
-        # With a word between them: two changes side by side may depend on each other.
-        apart = left.end < right.start
+        # There must be a word between them: two changes side by side may depend on each other.
+        are_apart = left.end < right.start
         # The words of a true caption in another order may be true: "a cat next to a dog" of "a dog next to a cat".
-        if apart and _word_bag(both) not in true_word_bags:
+        if are_apart and _word_bag(both) not in true_word_bags:
             first, second = (with_changes(true.text, [change]) for change in pair)
             yield NegBenchQuestion(true, (first, second, both), POSITIVE)
             return
@@ -231,7 +231,7 @@ def find_change(caption: str, negative: str) -> Change:
     old = caption.split(" ")
     new = negative.split(" ")
     start = len(commonprefix([old, new]))
-    # Behind the common start only: "a dog" and "a big dog" must not have their "a" counted from both ends.
+    # Only words after the common start: in "a dog" and "a dog dog" the same "dog" must not be counted from both ends.
     same_at_end = len(commonprefix([old[start:][::-1], new[start:][::-1]]))
     return Change(start, len(old) - same_at_end, new[start : len(new) - same_at_end])
 
@@ -239,7 +239,7 @@ def find_change(caption: str, negative: str) -> Change:
 def with_changes(caption: str, changes: Sequence[Change]) -> str:
     """The caption after several edits, whose places must not overlap."""
     words = caption.split(" ")
-    # From the end, so that the places of those before it stay what they were.
+    # the last one first: an edit moves only the words after it
     for change in sorted(changes, reverse=True):
         words[change.start : change.end] = change.words
     return " ".join(words)
@@ -276,8 +276,8 @@ def valse_rows(publication: Publication) -> Rows:
         yield Addition(publication.file(row.split, f"{row.operator}.json"), Keyed(row.negative_id, pair))
 
 
-# By what describes the image, as annotators say; `text` is the negative. A negative that is true beside its caption is
-# as useless as one that is true alone: both are votes for the foil.
+# VALSE's vote for each answer to "what describes the image?"; `text` is the negative. A negative that is true as well
+# as its caption is as useless as one that is true alone: both are votes for the foil.
 VOTE_OF_ANSWER = {"caption": "caption", "neither": "other", "unsure": "other", "text": "foil", "both": "foil"}
 
 
@@ -402,7 +402,7 @@ class CocoFile(JsonFile):
 
 def coco_rows(publication: Publication) -> Rows:
     """`captions_{split}.json`, with images that have numbers."""
-    # All of them first: whether they can be the numbers themselves is known only when each has been seen.
+    # All image_ids are read first: only then is it known whether they can be the numbers themselves.
     image_ids = list(dict.fromkeys(name for rows in publication.tables() for name in rows["image_id"].unique()))
     number_of_image = _numbers_of_images(image_ids)
     for number, rows in enumerate(publication.by_caption(), 1):
@@ -423,7 +423,7 @@ def _numbers_of_images(image_ids: Sequence[str]) -> dict[str, int]:
     """
     if all(name.isascii() and name.isdigit() for name in image_ids):
         numbers = {name: int(name) for name in image_ids}
-        if len(set(numbers.values())) == len(numbers):  # not of "1" and "01"
+        if len(set(numbers.values())) == len(numbers):  # "1" and "01" are the same number
             return numbers
     return {name: position for position, name in enumerate(image_ids, 1)}
 

@@ -148,7 +148,7 @@ def pairs_of(rows: Iterable[Row], seed: int) -> Iterator[OperatorPair]:
     """A pair for every caption and operator with negatives; its negative is a random published one."""
     for (_, operator), group in groupby(rows, key=lambda row: (row.text_id, row.operator)):
         negatives = negatives_of(group)
-        # One of them: several pairs with the same caption are not independent, and would make intervals too narrow.
+        # Only one negative: several pairs of a caption are not independent, and would make intervals too narrow.
         if negatives:
             caption_and_operator = negatives[0].negative_id.rpartition(":")[0]
             chosen = record_rng(seed, "blind", caption_and_operator).choice(negatives)
@@ -189,7 +189,7 @@ class TrainSplit:
             if row.image_id in self.images:
                 yield Leak(caption_id, "image", row.image)
             elif self.texts and text_hash(text) in self.texts:
-                # The first condition spares the hash where there is no train split.
+                # without a train split, the first condition spares the hash
                 yield Leak(caption_id, "caption", text)
 
 

@@ -46,7 +46,7 @@ SPLIT = Column("split", "the split", property="fullpath", regex=r"^.*/([^/]+)-\d
 DEFAULT = "default"
 HUB_SPLIT = re.compile(r"\w+(\.\w+)*")
 NOT_IN_A_SPLIT = re.compile(r"\W")
-# The hub takes this word for all splits together, so that no split can have it as its name.
+# The hub's name for all splits together, which no split can have.
 EVERY_SPLIT = "all"
 PATH = Column("image", "the image's path, relative to the image folder")
 MEASURED = {
@@ -194,7 +194,7 @@ KEY = Column("key", "number of the sample, the same for all its members", proper
 
 
 class MemberContent(NamedTuple):
-    """What the members of samples that have one suffix hold: the name of their record set, and the content."""
+    """What the members with one suffix hold, in all samples: the name of their record set, and their content."""
 
     name: str
     content: Column

@@ -39,11 +39,11 @@ class Column(NamedTuple):
     Attributes:
         name: of the field and, unless there is a path or property, of the table's column that holds it.
         description: what it holds.
-        type: of schema.org.
+        type: the schema.org type of its value.
         path: the JSON path of its value in the file.
-        property: of the file, that is its value: content, filename or fullpath.
-        member: the JSON path of the value inside what is found so far.
-        regex: the value is its first group inside what is found so far.
+        property: the property of the file that is its value: content, filename or fullpath.
+        member: a JSON path; the value is at this place in what path, property or column give.
+        regex: the value is the first group of its match in that.
         repeated: whether it is a list of values.
     """
 
@@ -131,9 +131,9 @@ class Publication:
         images: the image folder, if there is one.
         boxes: by image_id, the region that its captions describe.
         votes: by negative_id, the number of annotators with each answer.
-        accepted: the only negative_ids, None for all.
-        left_out: caption_ids.
-        p_true: by negative_id, instead of the estimate in the table.
+        accepted: the negative_ids that may be published; None for all.
+        left_out: the caption_ids that are not published.
+        p_true: by negative_id, the probability that takes the place of the estimate in the table.
     """
 
     run: Path
@@ -178,8 +178,8 @@ class Publication:
     def tables(self) -> Iterator[pd.DataFrame]:
         """The rows (see `example_tables`) that the format can hold, with image paths as found in the image folder.
 
-        Images are shuffled unless the format keeps the run's order. A path that `image_fault` refuses stays as it is:
-        `left_out` must have its captions before anything is written.
+        Images are shuffled unless the format keeps the run's order. A path that `image_fault` refuses stays as it is;
+        its captions must be in `left_out` before anything is written.
         """
         tables = example_tables(
             self.run,
@@ -236,7 +236,7 @@ class Publication:
 
 
 def with_negatives(rows: pd.DataFrame) -> pd.DataFrame:
-    """Those rows that have a negative."""
+    """The rows that have a negative."""
     return rows[rows["negative_id"].notna()]
 
 
@@ -269,24 +269,24 @@ class Format:
     """A file format that other programs read.
 
     Attributes:
-        rows: what is added to which file, in order.
+        rows: the parts of files that a publication is made of, in order.
         open: opens a file of the format.
         what: the format in a phrase.
         use: how to read it, in Markdown with `$file` (the first), `$split` and `$operator`.
-        holds, columns: what a row is, if each file is a record set.
+        holds, columns: if each file is a record set, what a row is, and its fields.
         finish: else writes what comes after the rows, given the folder and the files, and returns the record sets.
-        per_operator: default negatives per caption and operator.
-        negatives: whether it holds any.
-        images: what it needs of them: their names, sizes or files.
+        per_operator: the most negatives per caption and operator, if the config sets none; None: all.
+        negatives: whether it holds negatives.
+        images: what it needs of the images: their names, sizes or files.
         siblings: whether its rows hold other captions of the image.
         votes: whether only negatives with votes are published.
         embeds: whether image files are inside its own.
         training: whether it is for training, so that negatives may be guessable.
         ordered: whether images stay in the run's order, as features made of them do. Else they are shuffled, since many
             sources are in order of topics, whose first rows alone can be guessed.
-        prepare: the rows of a shard that it can hold.
-        card_fields: for the head of the data card, given the splits of each operator.
-        name_splits: their names in the files, by the run's.
+        prepare: selects the rows of a shard that it can hold.
+        card_fields: fields of the data card's head, given the splits of each operator.
+        name_splits: by the run's name of each split, its name in the files.
     """
 
     rows: Callable[[Publication], Rows]
@@ -330,7 +330,7 @@ class Keyed(NamedTuple):
 
 
 class JsonFile:
-    """A JSON file of one list or object, a row a line, in ASCII: some readers open it in their system's encoding."""
+    """A JSON file of one list or object, a row per line, in ASCII: some readers open it in their system's encoding."""
 
     def __init__(self, file: Path, _: Publication, head: str = "[", foot: str = "]", between: str = ",") -> None:
         """Create the file. `head` and `foot` are lines around the rows, `between` follows each row but the last."""
@@ -422,7 +422,7 @@ class ParquetFiles:
     def add(self, content: Sequence[object]) -> None:
         """Add a row, its values in the order of the columns."""
         self.waiting.append(content)
-        # A row group is full, or what is left of the file is. Without room left, the rows will begin a new file.
+        # The waiting rows are as many as a row group has, or as still fit into the file (0: a new file is begun).
         if len(self.waiting) == min(self.sizes.group, self.room or self.sizes.file):
             self._flush()
 
@@ -461,23 +461,19 @@ def schema(columns: Sequence[Column]) -> pa.Schema:
     return pa.schema([pa.field(column.name, types[column.type]) for column in columns], metadata=metadata)
 
 
-SAMPLES = 5000  # in a tar file
+SAMPLES = 5000  # in a tar file, at most
 
 
 class Tars:
     """Tar files with up to 5,000 samples each; their bytes depend only on the samples."""
 
     def __init__(self, name: Path, most: int = SAMPLES) -> None:
-        """Archives are made as samples come, of at most `most` samples each.
-
-        `name` is their path with {} for their number: `train-{}.tar`.
-        """
+        """Write to files named `name`, whose {} stands for the file's number (`train-{}.tar`): `most` samples each."""
         self.name = name
         self.most = most
         self.suffixes: set[str] = set()
         self.samples = 0
-        # By the name of a file, the number of samples in it.
-        self.sizes: dict[str, int] = {}
+        self.sizes: dict[str, int] = {}  # by the name of a tar file, the number of samples in it
         self.tar: tarfile.TarFile | None = None
 
     def add(self, content: Mapping[str, bytes]) -> None:

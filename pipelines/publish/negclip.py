@@ -25,9 +25,9 @@ COLUMNS = (
 NEIGHBOURS = 3
 # The number of images that are compared with each other.
 TOGETHER = 50_000
-# A share of the texts. A word of more of them says little about an image.
+# A word in more than this share of the texts says little about an image.
 COMMON = 0.1
-# The number of texts that are compared with all others at once, which bounds memory.
+# The number of texts that are compared with all others at once, to bound memory.
 BLOCK = 256
 
 # The captions of an image, each as its rows.
@@ -63,7 +63,7 @@ def _rows_of_images(images: Sequence[Image], prefix: str, written: int) -> Rows:
     """The rows of some images of one split, which are neighbours of each other.
 
     Args:
-        images: of each its captions, and of each caption its negatives (`Row`).
+        images: each a list of captions, and each caption a list of its negatives (`Row`).
         prefix: of the paths of image files.
         written: how many rows of the split are in the file already; `neg_image` are numbers of rows of the file.
     """
@@ -75,7 +75,7 @@ def _rows_of_images(images: Sequence[Image], prefix: str, written: int) -> Rows:
     for number, (captions, similar) in enumerate(zip(images, neighbours(texts), strict=True)):
         for position, rows in enumerate(captions):
             negatives = [row.negative for row in rows]
-            # Of each similar image another caption for each of this image's.
+            # Caption k of this image names caption k of each similar one, counted around if that has fewer.
             rows_of_similar = [first_row[image] + position % len(images[image]) for image in similar]
             path = prefix + rows[0].image
             cells = [first_row[number] + position, rows[0].text, path, repr(negatives), repr(rows_of_similar)]

@@ -65,7 +65,9 @@ def print_refusal(refused: RefusedError, stream: TextIO) -> None:
 
 
 class Published(NamedTuple):
-    """The relative paths of the files written; by split the number of negatives, or of captions in a format without."""
+    """The relative paths of the files written; by split, how many negatives were written, or how many captions if the
+    format holds no negatives.
+    """
 
     files: list[str]
     splits: dict[str, int]
@@ -110,7 +112,8 @@ def _publish(run: Path, output: Path, config: PublishConfig, overwrite: bool, sa
     # A second pass, as counts, examples and pairs must be of what is left.
     if left_out:
         publication = replace(publication, left_out=left_out)
-        # Nothing is left to be found in the train split; the card is to name what the first pass has found.
+        # What is left has been compared with the train split already (and its siblings, if the format has them), so an
+        # empty one stands for it here. The card names what the first pass found.
         again = survey(publication, TrainSplit(), config.seed)
         found = again._replace(leaks=found.leaks, missing=found.missing, unfit=found.unfit)
     if not found.counts:
@@ -120,7 +123,7 @@ def _publish(run: Path, output: Path, config: PublishConfig, overwrite: bool, sa
     # All is written into another folder, and moved only when it is complete.
     with staged(output) as new:
         records = kind.write(publication, new)
-        if config.copy_images and not kind.embeds:
+        if config.copy_images and not kind.embeds:  # some formats hold the image files inside their own
             records.append(copy_images(publication, new))
         files = digests(new)
         facts = Facts(
@@ -136,6 +139,7 @@ def _publish(run: Path, output: Path, config: PublishConfig, overwrite: bool, sa
         _write_text(new / SUMS, "".join(f"{file.sha256}  {file.path}\n" for file in files))
         _write_text(new / CROISSANT, json.dumps(croissant(facts), indent=1, ensure_ascii=False) + "\n")
         _write_text(new / CARD, card(replace(facts, files=(*files, *digests(new, (CROISSANT, SUMS))))))
+        # A row of facts.table is a split. A format without negatives counts its captions.
         counts = facts.table[facts.operators or ["captions"]].sum(axis=1)
         return Published(move_into_place(new, output), {str(split): int(number) for split, number in counts.items()})
 
@@ -185,7 +189,8 @@ def survey(publication: Publication, train: TrainSplit, seed: int, siblings: boo
         publication: what is counted.
         train: whose captions and images must not be in another split.
         seed: of the negatives that are measured.
-        siblings: whether the other captions of an image must not be in the train split, either.
+        siblings: whether rows of the format also hold the other captions of the image, so that these must not be in the
+            train split, either.
     """
     counts: Counter[tuple[str, str]] = Counter()
     leaks: dict[str, Leak] = {}
@@ -215,7 +220,7 @@ def survey(publication: Publication, train: TrainSplit, seed: int, siblings: boo
         for operator, pair in gate.pairs_of(rows.itertuples(), seed):
             pairs[operator].append(pair)
         for operator, pairs_so_far in pairs.items():
-            if len(pairs_so_far) > 2 * LIMIT:  # which bounds memory
+            if len(pairs_so_far) > 2 * LIMIT:  # to bound memory
                 pairs[operator] = of_random_images(pairs_so_far, LIMIT, seed)
     with_pairs = {operator: pairs_of_operator for operator, pairs_of_operator in pairs.items() if pairs_of_operator}
     return Survey(counts, examples, means, with_pairs, leaks, missing, unfit)
@@ -235,7 +240,7 @@ def _count_by_split(rows: pd.DataFrame, captions: pd.DataFrame) -> Counter[tuple
 
 
 def _unfit_images(captions: pd.DataFrame) -> dict[str, str]:
-    """By caption_id, why the name of its image cannot be published, if it cannot."""
+    """For each caption whose image has a name that cannot be published, by caption_id, the reason."""
     # Each name once, as an image has several captions.
     faults = {name: image_fault(name) for name in captions["image"].unique()}
     details = {}
@@ -247,7 +252,7 @@ def _unfit_images(captions: pd.DataFrame) -> dict[str, str]:
 
 
 def _missing_images(publication: Publication, captions: pd.DataFrame) -> dict[str, str]:
-    """By caption_id, the path of its image, if it is not in the image folder; none without a folder."""
+    """For each caption whose image is not in the image folder, by caption_id, its image's path; none without folder."""
     if publication.images is None:
         return {}
     missing = captions[captions["image"].map(publication.images.find).isna()]
@@ -333,7 +338,7 @@ def provenance(publication: Publication) -> dict[str, str]:
 
 
 def made_with(publication: Publication) -> dict[str, Json]:
-    """By table on the way its settings; as `source`, by the name of each file that was read its size and SHA-256."""
+    """By table of the build, its settings; as `source`, by the name of each file read, its size and SHA-256."""
     settings: dict[str, Json] = {}
     for name in STEPS:
         manifest = read_manifest(publication.run / name)
@@ -341,7 +346,7 @@ def made_with(publication: Publication) -> dict[str, Json]:
             continue
         if name == "captions":
             settings["source"] = {**manifest.identity.inputs}
-        # A run may have been refined, and its unrefined negatives be published all the same.
+        # A refined run may also publish its unrefined negatives: then the settings of `refine` do not belong here.
         if manifest.identity.config and (name != "refined" or publication.table == "refined"):
             settings[name] = {**manifest.identity.config}
     settings["publish"] = {"seed": publication.config.seed, "per_operator": publication.per_operator}
@@ -357,7 +362,7 @@ def digests(folder: Path, names: Sequence[str] = ()) -> tuple[File, ...]:
 def move_into_place(new: Path, output: Path) -> list[str]:
     """Move all files of the folder `new` to `output`, in place of what was published there; returns their paths in it.
 
-    At any moment SHA256SUMS lists all files that are there, so that another publication can replace what a killed one
+    At any moment SHA256SUMS lists all files that are there, so that the next publication can remove what a killed one
     has left. Raises ValueError if a link in `output` would lead a file out of it.
     """
     written = [path.relative_to(new).as_posix() for path in files_below(new)]
@@ -384,7 +389,7 @@ def _remove_published(output: Path) -> set[Path]:
         return set()
     listed = [line.partition("  ")[2] for line in sums.read_text(encoding="utf-8").splitlines()]
     folders = set[Path]()
-    # Card and Croissant are written after the digests, which lack them.
+    # SHA256SUMS does not list card and Croissant, which are written after it.
     for name in (*filter(None, listed), CARD, CROISSANT):
         file = output / name
         if file.is_file() and file.resolve().is_relative_to(output):

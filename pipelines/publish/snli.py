@@ -55,7 +55,7 @@ def rows(publication: Publication) -> Rows:
         if caption_id != negatives[0].text_id:
             # The true text is a denial that was made of the caption, and has no parse.
             continue
-        # Captions come in the order of the shards, so that the cuts of one shard are held at a time.
+        # Captions come in the order of the shards, so that only the cuts of one shard are held in memory.
         while caption_id not in cuts_of_shard:
             cuts_of_shard = next(cuts_of_shards, {})
             if not cuts_of_shard:
@@ -68,7 +68,9 @@ def rows(publication: Publication) -> Rows:
 
 
 def _labelled_pairs(negatives: Sequence[Row], cuts: Sequence[TextSpan]) -> Iterator[dict[str, str]]:
-    """For each cut an entailed pair, and one with a negative drawn from those that change only this part, if any."""
+    """For each cut, an entailed pair and a contradicted one, with a negative drawn from those that change only this
+    part; none for a cut without such a negative.
+    """
     caption_id = negatives[0].caption_id
     text = negatives[0].text
     for cut in cuts:
@@ -76,7 +78,7 @@ def _labelled_pairs(negatives: Sequence[Row], cuts: Sequence[TextSpan]) -> Itera
         if not fitting:
             continue
         chosen = record_rng(0, "snli", f"{caption_id}#{cut.start}").choice(fitting)
-        # Only the cut differs, so that its end in the negative is moved by the difference of the lengths.
+        # Only the cut differs, so its end in the negative is shifted by how much longer the negative is.
         end_in_negative = cut.end + len(chosen.negative) - len(text)
         hypotheses = {
             "entailment": text[cut.start : cut.end],

@@ -19,12 +19,12 @@ class Accuracy:
 
     @property
     def reversed(self) -> bool:
-        """Whether the interval lies below 50 %, so that who turns the answers round is right more often than not."""
+        """Whether the interval lies below 50 %, so that the opposite answers are right more often than not."""
         return self.high < 50
 
     @property
     def cue(self) -> Accuracy:
-        """What it is worth to a guesser: if it is `reversed`, that of the opposite answers (22 % right is 78 %)."""
+        """The accuracy that a guesser can have: if it is `reversed`, that of the opposite answers (78 % for 22 %)."""
         if not self.reversed:
             return self
         return Accuracy(100 - self.percent, 100 - self.high, 100 - self.low, self.pairs)
@@ -65,7 +65,7 @@ def by_image(right: Iterable[float], images: Iterable[str]) -> Accuracy:
         return accuracy(0, 0)
     total = sum(map(sum, values_of_image.values()))
     share = total / pairs
-    # If all pairs are alike, the variance below is 0. Then each image counts as one pair.
+    # If all pairs are right, or none, the variances below are 0. Then each image counts as one pair.
     effect = pairs / clusters
     independent_variance = share * (1 - share) / pairs
     if independent_variance > 0 and clusters > 1:
@@ -79,7 +79,7 @@ def with_interval(share: Accuracy | None) -> str:
     """A share and its interval for a table, in %: "62.5 (44.1–78.0)"; a dash for None."""
     if share is None:
         return "–"
-    # The bounds of 0 and of 100 % are a little beyond by rounding, and "-0.0" would be shown.
+    # By rounding, the bounds of 0 and of 100 % lie a little beyond, and "-0.0" would be shown.
     low = max(share.low, 0.0)
     high = min(share.high, 100.0)
     return f"{share.percent:.1f} ({low:.1f}–{high:.1f})"

@@ -33,12 +33,12 @@ from .strata import sample_strata
 if TYPE_CHECKING:
     import pandas as pd
 
-# No vowels and no digits, so that an id is neither a word nor a number.
+# The letters of ids: no vowels and no digits, so that an id is neither a word nor a number.
 LETTERS = "bcdfghjklmnpqrstvwxz"
-SHEET = ("item", "image", "text_a", "text_b")
-VOTES = ("describes", "fluent")
+SHEET = ("item", "image", "text_a", "text_b")  # columns of a sheet, before those for votes
+VOTES = ("describes", "fluent")  # questions: which of the texts describes the image, which is fluent
 KEY = ("item", "operator", "family", "split", "caption_id", "id", "caption_is", "caption", "text")
-# A spreadsheet takes a cell that begins with one for a formula.
+# A spreadsheet takes a cell that begins with one of these for a formula.
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
 # The number of letters in the id of an item.
 ITEM_LETTERS = 8
@@ -143,7 +143,7 @@ def _item(row: Row, seed: int) -> Item:
     """
     hashed = blake2b(f"{seed}\x1f{row['negative_id']}".encode(), digest_size=8).digest()
     number = int.from_bytes(hashed, "little")
-    # The lowest bit chooses the side, the digits of the rest (to the base of the letters) are the id.
+    # The lowest bit chooses the side; the rest, as a number whose digits are the letters, gives the id.
     number, side = divmod(number, 2)
     letters = []
     for _ in range(ITEM_LETTERS):
@@ -167,7 +167,7 @@ def _csv(lines: Sequence[Sequence[str]]) -> bytes:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\r\n")
     for line in lines:
-        # An apostrophe in front makes a spreadsheet take the cell for text.
+        # An apostrophe in front of such a cell makes a spreadsheet take it for text.
         writer.writerow(["'" * value.startswith(FORMULA) + visible(value) for value in line])
     return text.getvalue().encode("utf-8-sig")
 
@@ -195,7 +195,7 @@ def krippendorff_alpha(votes: pd.DataFrame) -> float | None:
     return float(1 - (votes_in_pairs - 1) * observed / expected) if expected else None
 
 
-ANSWERS = ("a", "b", "both", "neither", "unsure")
+ANSWERS = ("a", "b", "both", "neither", "unsure")  # the votes on a sheet; a and b are the two texts
 ALL = "all"
 
 
@@ -252,7 +252,7 @@ def _read(file: Path, columns: Sequence[str], known: Collection[str] | None = No
 
 
 def _check_items(file: Path, items: pd.Series, wrong: pd.Series, problem: str) -> None:
-    """Raise ValueError, with the file and line of the first, if items are wrong; both Series are indexed by line."""
+    """Raise ValueError, with file and line of the first wrong item, if any is; both Series are indexed by line."""
     if wrong.any():
         raise ValueError(f"{file}:{wrong.idxmax()}: item {items[wrong].iloc[0]} {problem}")
 
@@ -316,11 +316,12 @@ def read_sheets(files: Sequence[Path], items: Mapping[str, Item]) -> pd.DataFram
 
 
 class VoteReport(TypedDict):
-    """What annotators say of some negatives: shares in % with 95 % Wilson intervals, by majorities (more than half).
+    """What annotators say of some negatives: shares in %, with 95 % Wilson intervals, of the negatives of which more
+    than half of an item's votes say so.
 
     Attributes:
         name: of the operator, or `all`.
-        items, votes: numbers, of those with a vote on what describes the image.
+        items, votes: how many negatives have a vote on what describes the image, and how many such votes there are.
         valid: only the caption describes the image.
         false: the negative does not describe it.
         fluent: the negative is fluent; None without votes.
@@ -390,10 +391,12 @@ def judge_votes(name: str, votes: pd.DataFrame) -> VoteReport:
     """
 
     def share(question: str, answers: Sequence[str]) -> Accuracy:
+        """The share of items for which most votes on a question are one of these answers."""
         answered_so = _majorities(votes, question, answers)
         return accuracy(int(answered_so.sum()), len(answered_so))
 
     def alpha(question: str) -> float | None:
+        """The agreement of the votes on a question."""
         return krippendorff_alpha(votes.pivot(index="item", columns="annotator", values=question))
 
     describes = votes["describes"].dropna()
@@ -428,14 +431,16 @@ class ReadingReport(TypedDict):
     Shares are in %, with 95 % intervals corrected for several negatives of an image; None if it was not asked.
 
     Attributes:
-        reader, reading, operator: whose, `blind` or with the `image`, and of what.
+        reader: the name of the language model.
+        reading: `blind`, or with the `image`.
+        operator: of the negatives, or `all`.
         negatives: the number of negatives with a verdict.
-        told: the caption is taken for the person's.
-        odd, odd_captions: the negative is odd, the caption is.
-        both_true: one photo fits both.
-        false: the negative is false of the photo.
-        first: the first text was chosen; 50: no preference.
-        steady: the same text was chosen in both orders.
+        told: the share of pairs of which the caption was taken for the text that a person wrote.
+        odd, odd_captions: the shares of negatives, and of captions, that were called odd.
+        both_true: the share of pairs of which one photo could be described by both texts.
+        false: the share of negatives that were called false of the photo.
+        first: how often the first of two texts was chosen; 50: no preference.
+        steady: the share of pairs of which the same text was chosen in both orders.
         unread: the number of questions without a verdict.
     """
 

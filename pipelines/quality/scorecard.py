@@ -30,11 +30,12 @@ class Scorecard(TypedDict):
 
     Attributes:
         name: the kind of negatives as the set labels it, or `all`.
-        pairs, images: numbers.
-        same: in %, with a 95 % Wilson interval, as all shares: the negative is its caption, or an earlier negative.
-        faulty: it has more grammatical faults (a/an, a doubled word) than its caption.
-        bag: it is the words of the caption in another order.
-        true, undecidable: by `verdict`.
+        pairs, images: how many there are.
+        same: the share of negatives, in % with a 95 % Wilson interval as all shares, that equal their caption or an
+            earlier negative.
+        faulty: the share that have more grammatical faults (a/an, a doubled word) than their caption.
+        bag: the share that have the words of the caption in another order.
+        true, undecidable: the shares with these verdicts of the checks.
         p_true, plausibility (nats), longer (words that the negative has more): means, None if unknown.
         reasons, operators: numbers of pairs, the most frequent first.
         blind: the baselines; None for fewer than 10 images or without scikit-learn.
@@ -82,7 +83,7 @@ def _scorecard(name: str, rows: pd.DataFrame, corpus: Sequence[CorpusText]) -> S
     """
 
     def share(is_so: Iterable[bool]) -> Accuracy:
-        """The share of the pairs of which something is so, given for each."""
+        """The share of pairs for which something is so."""
         return accuracy(sum(is_so), len(rows))
 
     captions = rows["caption"]
@@ -139,7 +140,7 @@ HEAD = (
 
 
 def to_text(cards: Sequence[Scorecard]) -> str:
-    """The scorecards as plain-text tables, then rejections, operators and cues of the last, which has all pairs."""
+    """The scorecards as plain-text tables, then the rejections and operators of the last one, which has all pairs."""
     lines = text_table([HEAD, *map(_cells, cards)])
     measured = Blindness({card["name"]: card["blind"] for card in cards if card["blind"] is not None})
     if measured.reports:

@@ -31,22 +31,22 @@ ROUNDS = 8
 SEEDS = 1_000
 # The captions are divided into so many parts, and each has a language model.
 PARTS = 6
-# The rounds end after two in a row that are within so many percentage points of chance.
+# The rounds end after two in a row in which all models are within so many percentage points of chance.
 SATISFIED = 1.0
 # scikit-learn's C of the regression on the first POOL_DRAWS candidates of all captions, chosen or not.
 POOL_PENALTY = 0.3
 POOL_DRAWS = 3
-# Costs of a choice. A row costs the imbalance that it adds; one that costs GAIN or more is left out.
-# The cost of a pair of imbalance in a model's gaps.
+# A candidate costs the imbalance that its choice adds; if it costs GAIN or more, it is not chosen.
+GAIN = 0.1
+# The cost of the imbalance of one pair in the gaps of a model.
 DENSE = 0.05
-# The cost of an occurrence of an n-gram's imbalance beyond chance, divided by its frequency + SMOOTH.
+# The cost of one occurrence of an n-gram that adds to an imbalance beyond chance: SPARSE / (its frequency + SMOOTH).
 SPARSE = 5.0
 SMOOTH = 10.0
 # n-grams with fewer occurrences cost nothing.
 COMMON = 5
-# The cost of each rank of a later, less likely draw.
+# The cost of a later, less likely draw: so much for each draw before it.
 DRAW = 0.05
-GAIN = 0.1
 
 
 class Pool(NamedTuple):
@@ -55,10 +55,10 @@ class Pool(NamedTuple):
     Attributes:
         start: (captions + 1,); the candidates of caption i are the rows start[i] to start[i + 1].
         matrix: (candidates, n-grams) counts of the true text minus the negative's.
-        documents: what tells the topics of images and candidates.
-        words: the columns that are single words.
-        gaps: (candidates, 2 models) of models not trained on pairs, two columns each (see `_sign_and_size`).
-        images: (captions,) the image_id of each.
+        documents: counts of words, from which the topics of images and candidates follow.
+        words: the columns of the matrix that are single words.
+        gaps: (candidates, 2 * models) of models not trained on pairs, two columns each (see `_sign_and_size`).
+        images: (captions,) the image_id of each caption.
     """
 
     start: np.ndarray
@@ -177,7 +177,7 @@ def _expect_gaps(gaps: Sequence[np.ndarray]) -> np.ndarray:
 
 def _gaps_of_rule(measure: Callable[[str], float], true: Sequence[str], negatives: Sequence[str]) -> np.ndarray:
     """measure(negative) - measure(true text) of every candidate: the rule takes the smaller text for the true one."""
-    # Each text once: most stand in many candidates.
+    # Each text is measured once: most occur in many candidates.
     measures = {text: measure(text) for text in {*true, *negatives}}
     gaps = [measures[negative] - measures[text] for text, negative in zip(true, negatives, strict=True)]
     return np.array(gaps, float)
@@ -195,15 +195,15 @@ def select(candidates: Pool, seed: int = 0, rounds: int = ROUNDS) -> np.ndarray:
     folds = folds_of(candidates.images, seed=seed + SEEDS)[caption]  # of each candidate
     # The rank of each candidate among those of its caption.
     draw = np.arange(matrix.shape[0]) - candidates.start[caption]
-    early = np.flatnonzero(draw < POOL_DRAWS)
-    gaps_of_pool = _gaps_of_fitted_model(matrix, early, folds, partial(regression, penalty=POOL_PENALTY))
-    gaps_to_balance = [candidates.gaps, _sign_and_size(gaps_of_pool)]  # of each model (candidates, 2)
+    first_draws = np.flatnonzero(draw < POOL_DRAWS)
+    gaps_of_pool = _gaps_of_fitted_model(matrix, first_draws, folds, partial(regression, penalty=POOL_PENALTY))
+    gaps_to_balance = [candidates.gaps, _sign_and_size(gaps_of_pool)]  # each (candidates, 2 columns per model)
     # The likeliest draw of every caption, to begin with.
     chosen = candidates.start[:-1].copy()
     rounds_at_chance = 0
     for turn in range(rounds):
         kept = chosen[chosen >= 0]
-        # Other folds and topics in every round: a model that is balanced on one division must not be found on another.
+        # Other folds and topics in every round, so that models are at chance not only on one division of the images.
         turn_seed = seed + SEEDS + turn + 1
         folds = folds_of(candidates.images, seed=turn_seed)[caption]
         matrix_by_topic = by_topic(matrix, topics_of(candidates.documents, turn_seed))
@@ -229,7 +229,7 @@ def _gaps_of_fitted_model(matrix: csr_matrix, rows: np.ndarray, folds: np.ndarra
     Args:
         matrix: (candidates, n-grams): how often an n-gram is in the true text, less how often in the negative.
         rows: indices of the candidates that the model learns from.
-        folds: (candidates,): each is judged by weights that were fitted without those of its fold.
+        folds: (candidates,): each candidate is judged by weights that were fitted without candidates of its fold.
         fit: fits the weights of n-grams.
     """
     return blind.scores(matrix, blind.fold_weights(matrix[rows], folds[rows], FOLDS, fit), folds)
@@ -238,7 +238,7 @@ def _gaps_of_fitted_model(matrix: csr_matrix, rows: np.ndarray, folds: np.ndarra
 def _sign_and_size(gaps: np.ndarray) -> np.ndarray:
     """(candidates, 2): the sign of a model's gaps (candidates,), and the gaps scaled and squashed by tanh to -1 to 1.
 
-    The sign is what an accuracy counts; the size tells pairs that a slightly different model would decide otherwise.
+    An accuracy counts only the sign; a small size marks pairs that a slightly different model would decide otherwise.
     """
     nonzero = np.abs(gaps[gaps != 0])
     scale = 2 * np.median(nonzero) if len(nonzero) else 1.0
@@ -252,8 +252,8 @@ def _choose_most_balanced(
 ) -> np.ndarray:
     """Visit the captions in random order and give each the candidate, or none, that adds least imbalance to the others.
 
-    The imbalance of an n-gram costs only beyond the deviation of as many coin flips: more even than chance, one half of
-    the pairs would predict the other.
+    The imbalance of an n-gram costs only beyond the standard deviation of as many coin flips: if it were more even than
+    chance, one half of the pairs would predict the other half.
 
     Args:
         candidates: of all captions.
@@ -271,20 +271,20 @@ def _choose_most_balanced(
     columns = matrix.indices
     values = matrix.data
 
-    # frequency, deviation, price: (n-grams,). Of coin flips the sum deviates from 0 by the root of their number.
+    # frequency, deviation, price: (n-grams,). The sum of n coin flips of 1 or -1 has the standard deviation √n.
     kept = matrix[chosen[chosen >= 0]]
     frequency = np.bincount(kept.indices, np.abs(kept.data), matrix.shape[1])
     deviation = np.sqrt(frequency)
     price = np.where(frequency >= COMMON, SPARSE / (frequency + SMOOTH), 0.0)
     priced_values = price[columns] * values
-    # What the choice leans to, kept up to date: positive where the true texts have more.
+    # The imbalance of the present choice, kept up to date: positive where the true texts have more.
     ngram_lean = np.bincount(kept.indices, kept.data, matrix.shape[1])
     dense_lean = dense[chosen[chosen >= 0]].sum(axis=0, dtype=np.float64)
 
     start = candidates.start.tolist()
     draw_costs = DRAW * np.arange(np.diff(candidates.start).max(initial=0))
     for caption in rng.permutation(len(chosen)).tolist():
-        # The caption's own choice is taken out of the balance while another is looked for.
+        # The caption's present choice is taken out of the balance while a new one is looked for.
         old = chosen[caption]
         if old >= 0:
             cells = slice(cell_start[old], cell_start[old + 1])
@@ -301,7 +301,7 @@ def _choose_most_balanced(
         sparse_cost = running[cell_start[low + 1 : high + 1] - first_cell] - running[cell_start[low:high] - first_cell]
         dense_cost = DENSE * np.add.reduce(dense[low:high] * dense_lean, axis=1)
         cost = sparse_cost + (dense_cost + draw_costs[: high - low])
-        # One that makes the balance better has a negative cost.
+        # A candidate that improves the balance has a negative cost.
         best = int(cost.argmin())
         new = low + best if cost[best] < GAIN else -1
         if new >= 0:

@@ -55,7 +55,7 @@ def sample_strata(
         columns += ["caption_id", "operator"]
     columns = list(dict.fromkeys(columns))
     shards = shards_of(run, table) if has_table(run, table) else []
-    # The best n rows of each stratum in the shards read so far; the others cannot come back.
+    # The best n rows of each stratum in the shards read so far; no other row of these shards can be among the best.
     best = pd.DataFrame(columns=[*by, "shard", "row", "rank", "priority"])
     for number, shard in enumerate(shards):
         rows = shard.read(columns).append_column("row", pa.array(range(shard.rows)))
@@ -108,9 +108,9 @@ def _with_random_order(frame: pd.DataFrame, by: Sequence[str], seed: int) -> pd.
         """A hash of each row's stratum, image and number, (rows,)."""
         return hash_pandas_object(frame[group].assign(number=number), index=False, hash_key=key)
 
-    # Where a row stands among those of its image and stratum.
+    # The position of a row among those of its image and stratum; by its hash these are shuffled, which gives the rank.
     position = frame.groupby(group).cumcount()
     shuffled = hashed(position).sort_values(kind="stable").index
     rank = frame.loc[shuffled].groupby(group).cumcount().reindex(frame.index)
-    # Ranks are hashed as negative numbers, so that they are never those that the positions were hashed as.
+    # Ranks are hashed as negative numbers, so that no rank has the hash of a position.
     return frame.assign(rank=rank, priority=hashed(-1 - rank))

@@ -14,9 +14,9 @@ from .rows import visible
 from .summary import by_frequency, percent
 from .tables import console_of, print_table, terminal_table
 
-# Two rows with these in common are the same negative.
+# Two rows with the same values in these columns are the same negative.
 KEYS = ["caption_id", "operator", "text"]
-WHY = ["reason", "detail"]
+WHY = ["reason", "detail"]  # columns that say why a candidate was rejected
 
 
 class OperatorDifference(TypedDict):
@@ -46,7 +46,7 @@ def difference(run: Path, other: Path, examples: int = 3) -> dict[str, OperatorD
     negatives = negatives.merge(_distinct_rows(other, "negatives", KEYS), "outer", indicator="side")
     new_rejections = _distinct_rows(run, "rejections", [*KEYS, *WHY])
     old_rejections = _distinct_rows(other, "rejections", [*KEYS, *WHY])
-    # Some rejections have no text: nothing could be built of them, so that they cannot be recognised in the other run.
+    # Candidates of which no text could be built cannot be recognised in the other run.
     rejected_twice = new_rejections[new_rejections["text"] != ""].merge(old_rejections, on=KEYS, suffixes=("", "_old"))
     differently = rejected_twice.query("reason != reason_old")
     differences: dict[str, OperatorDifference] = {}

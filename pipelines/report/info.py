@@ -35,7 +35,7 @@ SLOWEST = 5
 # The page shows so many reasons of rejection of each stage, the most frequent ones.
 REASONS = 6
 OPERATOR_TABLES = ("negatives", "positives", "refined")
-# By key of the metadata, how it is called on the page.
+# Keys of the metadata that are shown, and what they are called.
 PROVENANCE = {"seed": "seed", "parser": "parser", "negcap_version": "negcap"}
 
 

@@ -42,14 +42,16 @@ def _read_file(package: str, name: str) -> str:
 
 
 class InlineScript(NamedTuple):
-    """A script in a page. source: what the Content-Security-Policy of the page names, so that no other script runs."""
+    """A script in a page. source: its hash as the Content-Security-Policy of the page names it, so that no other script
+    runs.
+    """
 
     text: Markup
     source: str
 
 
 def script(package: str, *names: str) -> InlineScript:
-    """An inline script made of these files of a package, or of those beside this module."""
+    """An inline script made of these files, joined. A file is searched in the package, then beside this module."""
     text = "\n".join(_read_file(package, name) for name in names)
     digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
     return InlineScript(Markup(text), f"'sha256-{digest}'")

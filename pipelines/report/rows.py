@@ -55,7 +55,7 @@ def change(row: Row) -> str:
     replaced = row["replaced"].split(BOTH) if row["replaced"] else []
     replacement = row["replacement"].split(BOTH) if row["replacement"] else []
     swapped = len(replaced) > 1 and replaced == replacement[::-1]
-    # The second word of each side is the first of the other, and need not be said.
+    # In a swap the second word of each side is the first word of the other, so that one word of each is enough.
     if swapped:
         replaced = replaced[:1]
         replacement = replacement[:1]
@@ -67,7 +67,7 @@ def change(row: Row) -> str:
 
 
 def _join_words(words: Sequence[str], synset: str | None) -> str:
-    """Words with commas; a synset is that of the first word: `dog (dog.n.01), not cat`."""
+    """Words with commas between them, and the synset, if any, after the first word: `dog (dog.n.01), not cat`."""
     if not words or not synset:
         return ", ".join(words)
     return ", ".join([f"{words[0]} ({synset})", *words[1:]])
@@ -153,7 +153,7 @@ def print_rows(rows: Sequence[Row], stream: TextIO) -> None:
 
 
 def print_steps(stream: TextIO) -> None:
-    """Print all that a candidate goes through, in order, one a line; imports the whole core."""
+    """Print all steps that a candidate goes through, in order, one per line; this imports the whole core."""
     from ...augment.checks import steps
 
     stream.write("\nWhat each candidate goes through, in order:\n")

@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 # A lexicon with fewer entries leaves most captions without a replacement.
 FEW_ENTRIES = 100
-# The lowest share of English words in captions that are taken for English. WordNet, which lacks words such as "the"
-# and "with", knows two thirds of the words of English captions.
+# Captions are taken for English if WordNet knows at least this share of their words. It lacks words such as "the" and
+# "with", and knows two thirds of the words of English captions.
 ENGLISH = 0.5
-# A reason of rejection that is none of a candidate, but of a caption: there was nothing to reject.
+# Counted as a reason of rejection, but for a caption for which an operator had no candidate that it could reject.
 NO_CANDIDATE = "no_candidate"
 LEXICON_KINDS = ("nouns", "prepositions", "numerals", "attributes", "verbs")
 
@@ -81,7 +81,7 @@ def _vocabulary_line(lexicon: Mapping[str, int]) -> str:
 
 
 def truth_lines(run: Path) -> list[str]:
-    """A line about a run in which no image has two captions: what p_true is then; none about other runs."""
+    """A line that says where p_true comes from in a run in which no image has two captions; none for other runs."""
     truth = counts_of(run, "truth")
     if not truth or truth.get("captions") or truth.get("given"):
         return []
@@ -159,7 +159,7 @@ def operators_table(counts: Mapping[str, int], families: Mapping[str, str]) -> T
         per_caption = f"{rows / captions:.1f}" if captions else "–"
         rejected = sum(_rejected_candidates(counts, operator).total() for operator in line.operators)
         without_candidate = ""
-        # Not of a family: a caption without a candidate for one of its operators may have one for another.
+        # Left out for a family: a caption without a candidate for one of its operators may have one for another.
         if len(line.operators) == 1:
             without_candidate = f"{counts.get(f'rejected.{line.operators[0]}.{NO_CANDIDATE}', 0):,}"
         cells = [f"{covered:,}", percent(covered, captions), f"{rows:,}", per_caption, f"{rejected:,}"]
@@ -182,7 +182,7 @@ def _family_lines(families: Mapping[str, str]) -> list[_Line]:
     return lines
 
 
-WITHOUT = {
+WITHOUT = {  # why a caption got no negative, as the counters `without.<reason>` call it -> in words
     "unnatural": "only unnatural candidates (raise preferred_unnatural and max_unnatural)",
     "likely_true": "only candidates that are likely true",
     "refused": "candidates rejected for other reasons",
@@ -193,9 +193,9 @@ WITHOUT = {
 def coverage_lines(counts: Mapping[str, int]) -> list[str]:
     """How many captions have a negative, why others have none, and what operators that did not run would add.
 
-    What they would add is estimated: the build tries them on a few of the captions without a negative (`tried`), of
-    which `more.<operator>` got one. counts: the counters of negatives; none of these lines if they lack the number of
-    captions without a negative.
+    The last is estimated: the build tries such operators on a few of the captions without a negative (the counter
+    `tried`), of which `more.<operator>` got one. counts: the counters of negatives; without the number of captions
+    that got no negative there are no lines.
     """
     without = counts.get("captions.without")
     if without is None:
@@ -228,7 +228,7 @@ def would_add(captions: Mapping[str, int], how: str) -> str:
 
 
 def rejections_table(counts: Mapping[str, int], operators: Iterable[str]) -> Table | None:
-    """Rejected candidates: one row per operator, with the most frequent reasons first. None if nothing was refused."""
+    """Rejected candidates: one row per operator, with the most frequent reasons first. None if nothing was rejected."""
     table = terminal_table("", "rejected", "because")
     table.columns[-1].justify = "left"
     for operator in operators:
@@ -244,7 +244,7 @@ def _rejected_candidates(counts: Mapping[str, int], operator: str) -> Counter[st
 
 
 def candidates(refused: Mapping[str, int]) -> Counter[str]:
-    """Numbers of rejected candidates by reason, without that of captions which had no candidate."""
+    """Numbers of rejected candidates by reason, without the captions that had no candidate."""
     return Counter({reason: number for reason, number in refused.items() if reason != NO_CANDIDATE})
 
 
@@ -285,6 +285,7 @@ def print_summary(run: Path, timings: Sequence[Timing], stream: TextIO) -> None:
     if not any(counts[f"{name}.rows"] for name in families):
         refused = sum((Counter(counts_below(counts, f"rejected.{name}")) for name in families), Counter[str]())
         entries = sum(counts_of(run, "lexicon").get(kind, 0) for kind in LEXICON_KINDS)
+        # The captions of the first shard are enough to tell why.
         parses = next(iter(read_table(run, "parses")), PARSES.empty_table())
         print_line(explain_no_negatives(parses, entries, refused, tuple(families)))
     for table in (rejections_table(counts, families), timings_table(timings)):

@@ -22,13 +22,13 @@ from ..readers.record import Record
 
 # A noun with this score or more is concrete enough to replace another.
 THRESHOLD = 0.6
-# The share of concrete words that shall lie above it.
+# The share of concrete words that is to lie above the threshold.
 RECALL = 0.93
-# How many words must have a feature; from fewer no weight can be learned.
+# How many words must have a feature, at least; from fewer no weight can be learned.
 MIN_WORDS = 5
 RIDGE_PENALTIES = (1.0, 3.0, 10.0, 30.0)
-MIN_HEADS = 5
-# Smaller ones are left out of the file.
+MIN_HEADS = 5  # see `head_lemmas`
+# Smaller weights are left out of the file.
 LEAST_WEIGHT = 5e-4
 
 
@@ -107,8 +107,8 @@ def auc(scores: dict[str, float], norms: dict[str, float]) -> float:
 def build(scores: Path, captions: Iterable[str], output: Path) -> None:
     """Fit the score to a list of scores, print its accuracy and write the coefficients as JSON.
 
-    The lemmas that head noun phrases of the captions (sources that `negcap build` reads) are not fitted on, but
-    measured on.
+    The accuracy is measured on the lemmas that head noun phrases of the captions (sources that `negcap build` reads),
+    to which the score is not fitted.
     """
     norms = read_norms(scores)
     records = (record for source in captions for record in read(source, detect(source), ReadOptions.of({})))

@@ -23,10 +23,11 @@ from .cloze.network import write_part
 from .cloze.one_cycle import one_cycle
 
 COLUMNS = ("caption", "text", "shown", "weight", "odd", "both")
-# The columns of `Labels.answers`.
+# What raters were asked, and the columns of `Labels.answers`: does the negative read oddly; can one photo be rightly
+# described by both the caption and the negative?
 QUESTIONS = ("odd", "both")
 ANSWERS = {"1": 1.0, "0": 0.0, "": np.nan}
-# A rater saw many changes of a caption; a caption and a negative, which in random order.
+# What a rater saw: a list of many changes of one caption; or a caption and one negative, in random order.
 SHOWN = ("list", "pair")
 FOLDS = 5
 
@@ -59,10 +60,11 @@ class Labels(NamedTuple):
 
 
 class NetworkInputs(NamedTuple):
-    """What `RaterNetwork` reads of negatives; in the letters of `negcap.augment.raters` v, e, t and one-hot k.
+    """The inputs of `RaterNetwork`; `negcap.augment.raters` calls the first four v, e, t and k.
 
-    places: (negatives, 2 * width). units: (negatives, width). features: (negatives, features). changes: (negatives,
-    changes). lists: 1 where raters saw lists, else 0, (negatives, 1).
+    places: (negatives, 2 * width), the vector of the changed place, and the mean vector of what stood there. units:
+    (negatives, width), the vector of the new unit. features: (negatives, features). changes: (negatives, changes), the
+    kind of change, one-hot. lists: (negatives, 1), 1 where raters saw lists, else 0.
     """
 
     places: Tensor
@@ -73,7 +75,7 @@ class NetworkInputs(NamedTuple):
 
     @classmethod
     def of(cls, given: Inputs, lists: np.ndarray) -> NetworkInputs:
-        """What the shipped network is given, as tensors, and (negatives,) whether raters saw each in a list."""
+        """The inputs of the shipped network as tensors, joined with `lists` (negatives,): whether raters saw lists."""
         one_hot = np.eye(len(CHANGES))[given.changes]
         columns = (given.places, given.units, given.features, one_hot, lists[:, None])
         return cls(*(torch.from_numpy(column).float() for column in columns))
@@ -86,15 +88,15 @@ class NetworkInputs(NamedTuple):
 class RaterNetwork(nn.Module):
     """log-odds = A relu(P v + Q e + T t + K_k + b) + C (R v * S e) + c, see `negcap.augment.raters`.
 
-    Raters of lists are milder than those of pairs, each kind of change by another measure: for lists, and only in
-    training, there are a vector that is added to b and for each kind one that is added to c. In training some inputs
-    are dropped: each number of v and e by itself, and both wholly for some of the negatives.
+    Raters of lists are milder than those of pairs, and how much depends on the kind of change. So for negatives shown
+    in lists one learned vector is added to b, and another, of the kind of change, to c; the file of the model has
+    neither. In training some inputs are dropped: single numbers of v and e, and for some negatives all of v and e.
     """
 
     def __init__(self, width: int, config: JudgementConfig) -> None:
         """Draw random weights. The vectors of units are `width` numbers long."""
         super().__init__()
-        # P and R are rows of one matrix, as are Q and S.
+        # P and R are rows of one matrix (of the place), as are Q and S (of the unit).
         joint = config.hidden + config.products
         inputs = (2 * width, width, len(FEATURES), len(CHANGES))
         outputs = (joint, joint, config.hidden, config.hidden)
@@ -162,9 +164,9 @@ def fit(
     torch.manual_seed(config.seed)
     tensors = NetworkInputs.of(given, labels.lists)
     target = torch.from_numpy(labels.answers).float()
-    of_rows = labels.weights * np.where(labels.lists, 1.0, config.pair_weight)
+    weight_of_negative = labels.weights * np.where(labels.lists, 1.0, config.pair_weight)
     # What was not answered has no weight.
-    weights = torch.from_numpy(of_rows).float()[:, None] * ~target.isnan()
+    weights = torch.from_numpy(weight_of_negative).float()[:, None] * ~target.isnan()  # (negatives, 2)
     target = target.nan_to_num()
     net = RaterNetwork(given.units.shape[1], config)
     if start is not None:
@@ -185,7 +187,10 @@ def fit(
 
 @torch.no_grad()
 def predict(net: RaterNetwork, given: Inputs, lists: np.ndarray) -> np.ndarray:
-    """The probabilities of the QUESTIONS, (negatives, 2); lists: whether raters of lists are asked, (negatives,)."""
+    """The probabilities of a yes to the QUESTIONS, (negatives, 2), as raters of lists or pairs answer them.
+
+    lists: (negatives,) bool, True for the answers of raters of lists.
+    """
     return np.asarray(torch.sigmoid(net.eval()(NetworkInputs.of(given, lists))))
 
 
@@ -222,8 +227,8 @@ def read_labels(path: Path) -> Labels:
 
 class RaterAccuracy(TypedDict):
     """How well one question is predicted. auc: the area under the ROC curve, None if all raters said the same.
-    by_tenth: by tenth of the predicted probability, without empty ones, the number of negatives and the share of which
-    it was said.
+    by_tenth: for each tenth of the predicted probability that occurs, the number of negatives, and the share of them to
+    which raters said yes.
     """
 
     auc: float | None
@@ -235,7 +240,7 @@ class RaterRecord(TypedDict):
 
     labels, pairs, kept: how many negatives were rated, how many of them in pairs, and how many were not rated.
     training: the settings.
-    odd, both: the accuracies on captions of folds that were left out.
+    odd, both: how well the two QUESTIONS are predicted for captions that the network was not fitted to.
     """
 
     labels: int
@@ -249,14 +254,16 @@ class RaterRecord(TypedDict):
 def fit_to(labels: Path, model: Path, output: Path, config: JudgementConfig) -> RaterRecord:
     """Give a cloze model a model of raters, fitted to what people said, and write the model to `output`.
 
-    The network rates as raters of pairs do, and learns from those of lists as well. Of a negative of which nobody was
-    asked (odd and both are empty) it learns to say what the model's network says now; if there are such, it starts from
-    that network, and so keeps what it has learnt from ratings that are not among the labels. The accuracies are those
-    for raters of pairs, or for those of lists if there are no pairs.
+    The network rates as raters of pairs do, and learns from those of lists as well. Where nobody rated a negative (odd
+    and both are empty), the answers of the model's present network take the place of ratings. If there are such
+    negatives, the fit starts from the present network, and so keeps what it learnt from ratings that are not in the
+    file. The accuracies are those for raters of pairs, or for those of lists if there are no pairs.
 
     Args:
-        labels: a tab-separated file with the columns COLUMNS, a row for what a rater said of a caption and its
-            negative; shown is one of SHOWN, weight a number, odd and both are 1, 0 or empty.
+        labels: a tab-separated file, with a row for what a rater said of a negative. Its columns: caption; text, the
+            negative; shown, `list` of changes or `pair` of texts; weight, the inverse of how often such negatives were
+            chosen for rating; odd, whether the negative reads oddly; both, whether one photo can be rightly described
+            by both texts. odd and both are 1, 0 or empty.
         model: the file of the model.
         output: the file to write; it may be the same.
         config: how the network is fitted.
@@ -300,14 +307,14 @@ def fit_to(labels: Path, model: Path, output: Path, config: JudgementConfig) -> 
 
 
 def _ratings_by_network(arrays: Mapping[str, np.ndarray], inputs: Inputs) -> np.ndarray:
-    """What the network of a model's file says of negatives in the raters' place, (negatives, 2): see `Labels.answers`.
+    """The probabilities of a yes to the QUESTIONS, (negatives, 2), by the network in a model's file.
 
     Args:
         arrays: the parameters of the network.
-        inputs: what it reads of each negative, among it one changed place and one new unit.
+        inputs: its inputs for each negative: features, one changed place and one new unit (word or phrase).
     """
     raters = RaterModel(arrays, own=True)
-    # Negatives share no places or units here: each has those of its own number.
+    # `place` and `unit` are indices, as many negatives may share a place or unit; here each has its own.
     each = np.arange(len(inputs.changes))
     ratings = raters.predict(
         changes=inputs.changes,
@@ -331,16 +338,16 @@ def _predict_left_out(
         config: of the fits; its seed divides the captions into FOLDS parts.
         start: the weights to start each fit from; None: random ones.
     """
-    # Negatives of one caption are in one part: a network that has seen one of them would know the others.
+    # Negatives of one caption are in one fold: a network that has seen one of them would know the others.
     number_of_caption = {text: number for number, text in enumerate(dict.fromkeys(rated.captions))}
     fold_of_caption = np.random.default_rng(config.seed).integers(0, FOLDS, len(number_of_caption))
     fold = fold_of_caption[[number_of_caption[text] for text in rated.captions]]
     predicted = np.zeros(rated.answers.shape)
     for left_out in range(FOLDS):
-        apart = np.flatnonzero(fold == left_out)
+        held_out = np.flatnonzero(fold == left_out)
         others = np.flatnonzero(fold != left_out)
         net = fit(given.take(others), rated.take(others), config, start)
-        predicted[apart] = predict(net, given.take(apart), rated.lists[apart])
+        predicted[held_out] = predict(net, given.take(held_out), rated.lists[held_out])
     return predicted
 
 

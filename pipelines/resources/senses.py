@@ -1,9 +1,9 @@
-"""Find the senses that nouns mostly have in captions: a van is a vehicle there, and no avant-garde.
+"""Find the senses that nouns mostly have in captions: a van is a vehicle there, not an avant-garde.
 
 WordNet orders senses by a small corpus of essays and news. The predominant sense in other texts is found as McCarthy,
-Koeling, Weeds and Carroll (ACL 2004) do: the words that are used most alike vote for the senses to which they are
-similar in WordNet. Used alike are, here, words whose vectors in the cloze model are near; similarity is that of Lin
-(ICML 1998), with the information content of Seco, Veale and Hayes (ECAI 2004), which needs no corpus:
+Koeling, Weeds and Carroll (ACL 2004) do: the words that are used most like a word vote for those of its senses to which
+they are similar in WordNet. Here words are used alike if their vectors in the cloze model are near. Similarity is that
+of Lin (ICML 1998), with the information content of Seco, Veale and Hayes (ECAI 2004), which needs no corpus:
 
     prevalence(s) = sum over neighbours n of cos(w, n) * sim(s, n) / (sum over senses t of w of sim(t, n))
 """
@@ -21,10 +21,10 @@ from ...augment.cloze.model import ClozeModel
 from ...augment.language.wordnet import WordNet
 
 NEIGHBOURS = 20
-# Exponent of a sense's share of the lemma's tags in WordNet's corpora.
+# The score of a sense is multiplied by this power of how often WordNet's corpora tag it.
 PRIOR = 0.3
-LEAST_LETTERS = 3
-# The table of the file that is made; what stands before it is kept.
+LEAST_LETTERS = 3  # of a word that gets a sense
+# The table of the TOML file that is written; what the file has before it is kept.
 TABLE = "[by_neighbours]\n"
 
 
@@ -32,10 +32,10 @@ class LinSimilarity:
     """Lin's similarity of noun synsets, from 0 to 1: the information that they share in relation to what they have."""
 
     def __init__(self, wordnet: WordNet) -> None:
-        """Compute the information content of each noun synset: 1 of one without hyponyms, 0 of "entity"."""
+        """Compute the information content of each noun synset: 1 if it has no hyponyms, 0 for "entity"."""
         self.wordnet = wordnet
         nouns = [synset for synset in range(len(wordnet)) if wordnet.pos(synset) == "n"]
-        # How many each synset has, itself included.
+        # How many hyponyms each synset has, itself included.
         hyponyms = np.zeros(len(wordnet), int)
         for synset in nouns:
             hyponyms[list(wordnet.closure(synset))] += 1
@@ -57,7 +57,7 @@ def predominant_senses(wordnet: WordNet, model: ClozeModel) -> dict[str, str]:
     words = [unit for unit in model.units.names if len(unit) >= LEAST_LETTERS and wordnet.senses(unit, "n")]
     vectors = model.embedding[model.numbers(words)].astype(float)
     vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-9)
-    # Verbs that are nouns as well, such as "walk", do not vote.
+    # Words that are mostly verbs, such as "walk", do not vote.
     votes = np.array([sum(wordnet.tag_counts(w, "n")) >= 0.5 * sum(wordnet.tag_counts(w, "v")) for w in words])
     predominant: dict[str, str] = {}
     for word, vector in zip(words, vectors, strict=True):

@@ -59,19 +59,19 @@ def open_wordnet(source: Path, folder: Path) -> WordNetCorpusReader:
         shutil.copyfile(source / name, target / name)
     shutil.copyfile(Path(__file__).with_name("lexnames.txt"), target / "lexnames")
     nltk.data.path.insert(0, str(folder))
-    # None would load the multilingual tables.
+    # Any object in place of None, for which NLTK would load the multilingual tables.
     return English(str(target), omw_reader=object())
 
 
 class SynsetKey(NamedTuple):
-    """What names a synset in WordNet's files: the part of speech of its index (n, v, a, r), and its offset there."""
+    """Identifies a synset in WordNet's files: the part of speech of its index (n, v, a, r), and its offset there."""
 
     pos: str
     offset: int
 
 
 class SenseKey(NamedTuple):
-    """What names a sense in the table: the row of its synset, and the text of its lemma."""
+    """Identifies a sense in the table: the row of its synset, and the text of its lemma."""
 
     row: int
     lemma: str
@@ -127,7 +127,7 @@ def table(reader: WordNetCorpusReader) -> pa.Table:
 
 
 def _synset_key(synset: Synset) -> SynsetKey:
-    """What names a synset in WordNet's files."""
+    """The key of a synset in WordNet's files."""
     pos = synset.pos()
     # Satellite adjectives are in the index of adjectives.
     return SynsetKey("a" if pos == "s" else pos, synset.offset())

@@ -21,10 +21,10 @@ from .test_set import ScoreConfig, TestSet
 
 WHICH = "Which caption describes the image?\nA. {}\nB. {}\nAnswer with A or B only."
 BLIND = "Which caption is more likely to be true of the image that it was written for?\nA. {}\nB. {}\n"
-WITHOUT = BLIND + "You cannot see the image. ChatAnswer with A or B only."
+WITHOUT = BLIND + "You cannot see the image. Answer with A or B only."
 IS_IT = 'Does this caption describe the image? "{}"\nAnswer with yes or no only.'
 WANTED = ("A", "B", "A", "B", "yes", "no")  # two orders, two orders without image, the caption, the negative
-LIMITS = ("max_tokens", "concurrency", "timeout", "attempts", "max_requests")  # options of both configs
+LIMITS = ("max_tokens", "concurrency", "timeout", "attempts", "max_requests")  # of both ScoreConfig and EndpointConfig
 # What models say before the letter, as in "The correct answer is: **A**". After the letter the sentence must end:
 # "A dog runs." is no answer.
 FILLER = r"\W*(?:(?:the )?(?:correct |best |right )?(?:answer|option|caption)(?: is)?\W*)?"

@@ -1,9 +1,9 @@
 """Models that map images and texts to vectors, and the vectors of a test set.
 
-There is a class for each kind of model, made of what follows `kind:` in the model's name. Each raises FileNotFoundError
-or ValueError for what is no such model, ImportError without its library. They read local files, never run code in them,
-and load a model when its first vector is asked for. The vectors of a test set are those of such an encoder, kept in the
-run, of a model of `negcap train`, or arrays.
+There is a class for each kind of model; it is given what follows `KIND:` in the model's name. Each raises
+FileNotFoundError or ValueError for what is no such model, ImportError without its library. They read local files, never
+run code in them, and load a model when its first vector is needed. The vectors of a test set come from such an encoder
+(and are kept in the run), from a model of `negcap train`, or from arrays.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class TorchSettings(NamedTuple):
 class Encoder(ABC):
     """A model whose score of a pair is the cosine of its vectors.
 
-    identity: plain JSON that determines the vectors: hashes of the model's files, the precision, and what else does.
+    identity: all that determines the vectors, as plain JSON: hashes of the model's files, the precision and more.
     """
 
     def __init__(self, name: str, path: Path, config: ScoreConfig, identity: Mapping[str, str] | None = None) -> None:
@@ -186,7 +186,7 @@ class SentenceTransformersEncoder(Encoder):
         return self.torch.vectors(encode)
 
 
-# By kind. `--model hf:openai/clip` is of kind "hf", and its encoder gets "openai/clip".
+# By kind: `--model hf:openai/clip` is of the kind "hf", and its encoder gets "openai/clip".
 ENCODERS: dict[str, Callable[[str, ScoreConfig], Encoder]] = {
     "hf": HuggingFaceEncoder,
     "open_clip": OpenClipEncoder,
@@ -318,7 +318,7 @@ class _KeptVectors(NamedTuple):
             versions: what else determines the vectors.
             compute: the vectors of a slice of them.
         """
-        # The table's name has all that determines vectors, so that those of another model or list are never taken.
+        # The table's name has a hash of all that determines vectors, so that another model or list gets another table.
         identity = {**self.model.identity, "model": self.model.name, "list": hash_value([list(names), versions])}
         table = f"embeddings_{what}_{hash_value(identity)[:12]}"
 

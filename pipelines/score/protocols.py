@@ -20,8 +20,8 @@ QUERY = f"text to image, R@{QUERIED}"
 class ProtocolOutcome(NamedTuple):
     """The n cases of a protocol in a group of operators.
 
-    image: (n,) the image of each. right: (n,) whether the model is right: 1, 0 or between. blind: the same without
-    images; None where a model cannot be asked without.
+    image: (n,) the image of each. right: (n,) whether the model is right: 1, 0 or between. blind: (n,) whether it is
+    right without the image; None if it cannot be asked without.
     """
 
     protocol: str
@@ -32,7 +32,9 @@ class ProtocolOutcome(NamedTuple):
 
 
 class Vectors(NamedTuple):
-    """Unit vectors, float32: of images (V, d) and of N texts (N, d). vector_of: (I,) which of the V is each image's."""
+    """Unit vectors, float32. images: (V, d). texts: (N, d). vector_of: (I,) the row in `images` of each image's vector;
+    images may share one.
+    """
 
     images: np.ndarray
     texts: np.ndarray
@@ -40,21 +42,22 @@ class Vectors(NamedTuple):
 
     @classmethod
     def of_each(cls, images: np.ndarray, texts: np.ndarray) -> Vectors:
-        """Those of I images that have a vector each: (I, d)."""
+        """The vectors of texts, and of I images that have a vector each: (I, d)."""
         return cls(images, texts, np.arange(len(images)))
 
     def without_images(self) -> Vectors:
-        """Two vectors for all images: each has the mean of the other half of the set, by parity; zeros for one image.
+        """Two vectors for all images: those with even numbers get the mean of the odd ones, and the reverse. A single
+        image gets zeros.
 
-        A mean is as near to true and false texts as the set's images are on average. It is of the other half, so that
-        an image does not tell its own texts.
+        A mean is as near to true and false texts as the set's images are on average. An image is not in its own mean,
+        which therefore does not tell its texts.
         """
         even = self.images[0::2]
         odd = self.images[1::2]
         of_even = odd.mean(0) if len(odd) else np.zeros(self.images.shape[1])
         of_odd = even.mean(0)
         means = np.stack([of_even, of_odd]).astype(np.float32)
-        # A single image needs one of them; two would be more than there are images.
+        # A single image gets one vector, as there must not be more vectors than images.
         return Vectors(means[: len(self.images)], self.texts, np.arange(len(self.images)) % 2)
 
     def similarity(self, images: np.ndarray, texts: np.ndarray) -> np.ndarray:
@@ -98,7 +101,7 @@ def _all_inner_products(candidates: np.ndarray, queries: np.ndarray) -> np.ndarr
 
 def _inner_products(left: np.ndarray, rows: np.ndarray, right: np.ndarray, others: np.ndarray) -> np.ndarray:
     """The inner product of row rows[i] of `left` and row others[i] of `right`, for each i: (n,)."""
-    # In blocks: the vectors of all rows, taken out side by side, may be larger than both arrays.
+    # In blocks: a copy of the vectors of all rows may be larger than both arrays.
     products = []
     for block in blocks(len(rows), left.shape[1]):
         products.append(np.einsum("nd,nd->n", left[rows[block]], right[others[block]]))
@@ -118,7 +121,7 @@ def unit(vectors: np.ndarray, what: str) -> np.ndarray:
 
 def measure(vectors: Vectors, tests: TestSet) -> list[ProtocolOutcome]:
     """All protocols that the set has cases for, for each group of operators (see `TestSet.groups`)."""
-    # The same cases in the same order without images: what is right there as well, the texts alone have told.
+    # The same cases in the same order: what is also right without images, the texts alone give away.
     with_images = _outcomes_of_vectors(vectors, tests)
     without_images = _outcomes_of_vectors(vectors.without_images(), tests)
     return [seen._replace(blind=unseen.right) for seen, unseen in zip(with_images, without_images, strict=True)]
@@ -153,7 +156,7 @@ def outcomes_by_group(
         image, right, blind: (n,) of each case, see `ProtocolOutcome`.
     """
     for group, members in groups.items():
-        in_group = members[operator]  # (n,) whether the operator of each case is in the group
+        in_group = members[operator]  # (n,) bool: whether the operator of each case is in the group
         if in_group.any():
             blind_of_group = None if blind is None else blind[in_group]
             yield ProtocolOutcome(protocol, group, image[in_group], right[in_group], blind_of_group)
@@ -257,10 +260,10 @@ def _retrieval_outcomes(vectors: Vectors, tests: TestSet) -> Iterator[ProtocolOu
     shown = tests.pairs["image"].to_numpy()
     false = tests.pairs["false"].to_numpy()
     operator = tests.pairs["operator"].to_numpy()
-    # Of each operator those that are no caption, here of another image: they would count twice.
+    # By operator, the negatives that are not also a caption (of another image), which would count twice.
     negatives = [np.setdiff1d(false[operator == number], captions) for number in range(len(tests.families))]
     outranking = vectors.texts_outranking([captions, *negatives], best)
-    # An image's own captions are among all captions, and the best ties with itself: what is own is taken off again.
+    # All captions include an image's own ones, and the best ties with itself: those that outrank it are subtracted.
     own_outranking = np.bincount(image[outranks(scores, best[image])], minlength=images)
     false_captions = outranking[:, 0] - own_outranking
     yield ProtocolOutcome("image to text", ALL, np.arange(images), false_captions == 0)
@@ -269,7 +272,7 @@ def _retrieval_outcomes(vectors: Vectors, tests: TestSet) -> Iterator[ProtocolOu
     for group, members in tests.groups.items():
         inside = members[operator]
         if inside.any():
-            # Images without a negative of the group are not attacked: they would only raise the share.
+            # Images without a negative of the group do not count: they would only raise the share.
             attacked = np.unique(shown[inside])
             # (images,): how many negatives outrank the best caption of each image.
             own_negatives = np.bincount(shown[inside & beaten], minlength=images)

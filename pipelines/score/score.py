@@ -34,7 +34,7 @@ MODELS = {  # kinds of models: what stands before the colon in a model's name ->
 
 
 class ProtocolRule(NamedTuple):
-    """What is right in a protocol, and what guessing gets in %; None where that depends on the number of candidates."""
+    """When a model is right in a protocol, and the % that guessing gets; None if the number of candidates decides."""
 
     right: str
     chance: float | None
@@ -98,7 +98,7 @@ class ModelScores(TypedDict):
 
 
 class GroupOfProtocol(NamedTuple):
-    """What a baseline is of."""
+    """The protocol and the group of cases, such as an operator, that a baseline is measured on."""
 
     protocol: str
     group: str
@@ -147,15 +147,16 @@ def score(source: Path, models: Sequence[str], config: ScoreConfig, progress: Pr
 
 
 def _check_model(model: str) -> None:
-    """Raise ValueError for a name of no form in MODELS, ImportError without the libraries of its kind."""
+    """Raise ValueError for a name that is not KIND:PATH with a kind of MODELS, ImportError if its libraries miss."""
     kind, _, path = model.partition(":")
     if kind not in MODELS or not path:
-        forms = ", ".join(map(":".join, MODELS.items()))
+        forms = ", ".join(f"{known_kind}:{form}" for known_kind, form in MODELS.items())
         is_named = REPOSITORY.fullmatch(model) or Path(model).is_dir()
         hint = f"; did you mean hf:{model}?" if is_named else did_you_mean(kind, MODELS)
         raise ValueError(f"model must be one of {forms}, was: {model}{hint}")
     if kind in (*ENCODERS, "negcap"):
-        # All are named at once: without scikit-learn the baselines would stop first, and name that alone.
+        # One error names all missing libraries. scikit-learn is needed by the text-only baselines, which run before the
+        # model: they would ask for it alone, and the model for the others in a second error.
         of_kind = ("transformers", "PIL.Image") if kind == "hf" else ()
         needed = f'{kind} models need more libraries: pip install "negcap[score]"'
         require_libraries(needed, "torch", "sklearn", *of_kind)
@@ -231,8 +232,8 @@ def protocol_scores(
 def baselines(tests: TestSet, source: Path, seed: int) -> dict[GroupOfProtocol, Baseline]:
     """The most telling blind baseline of `pairs` and `half-truth`, by group. Reports are cached in `source`.
 
-    Of half-truths, where the shorter is true by construction, and of groups too small to train a baseline, only rules
-    are tried.
+    Only rules are tried for half-truths, whose shorter text is true by construction, and for groups that are too small
+    to train a baseline.
     """
     corpus = read_corpus(source) if is_run(source) else []
     reports = cached_reports(source if source.is_dir() else source.parent, seed, corpus)
@@ -270,7 +271,7 @@ def write_lists(source: Path, folder: Path, config: ScoreConfig) -> list[Path]:
     images = [image.id if image.file is None else str(image.file) for image in tests.images]
     entries = dict(zip(LISTS, (images, list(tests.texts)), strict=True))
     for name, lines in entries.items():
-        # A text of several lines would shift all rows after it against the arrays, unseen.
+        # A text of several lines would shift all later lines against the rows of the arrays, without an error.
         if bad := next((line for line in lines if "\n" in line or "\r" in line), None):
             raise ValueError(f"{name} has one entry a line, one has several lines: {bad!r:.80}")
     # The rows of both lists belong together: no other command is to write one of them meanwhile.

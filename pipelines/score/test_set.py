@@ -94,8 +94,8 @@ class ScoredImage(NamedTuple):
 class Questions(NamedTuple):
     """M questions of multiple choice, by index into images and texts.
 
-    image, true: (M,). false: (M, most false options), NONE where a question has fewer. template: (M,) the form of the
-    true option, an index into `templates`.
+    image, true: (M,) the image and the true option. false: (M, most false options), NONE where a question has fewer.
+    template: (M,) the form of the true option, an index into `templates`.
     """
 
     image: np.ndarray
@@ -354,7 +354,7 @@ def only_adds(caption: str, negative: str) -> bool:
     """Whether a negative has all words of its caption in order, and more: "a dog" -> "a black dog on a couch"."""
     asserted = _bare_words(caption)
     longer = _bare_words(negative)
-    # Each `in` goes on where the last one has stopped, so that words must come in the same order.
+    # `in` reads an iterator up to the word that it finds, so that the words must come in the same order.
     rest = iter(longer)
     return len(asserted) < len(longer) and all(word in rest for word in asserted)
 

@@ -82,7 +82,7 @@ def distinct(sentences: Sequence[Words], n: int) -> float:
 
 
 def bleu(candidates: Sequence[Words], references: Sequence[Sequence[Words]]) -> list[float]:
-    """Corpus BLEU-1 to BLEU-4 in %; references: one or more sentences per candidate."""
+    """Corpus BLEU-1 to BLEU-4 in %. references: for each candidate, one or more sentences."""
     from nltk.translate.bleu_score import corpus_bleu
 
     # BLEU-n is the geometric mean of the precisions of n-grams of 1 to n words: BLEU-2 has the weights ½ ½ 0 0
@@ -319,7 +319,7 @@ def measure(
             the first one.
         texts: the first caption of each image, (I,), for the ranker.
         people: the human captions. BLEU and CIDEr-D are of the images that have references, if there are any.
-        ranker: None: images are not ranked.
+        ranker: the model that ranks images by captions; None: images are not ranked.
     """
     sentences = [group[0] for group in groups]
     measures: Measures = {}

@@ -19,10 +19,10 @@ from ..vocabulary import END_ID, PAD_ID, START_ID, UNKNOWN_ID, WordVocabulary
 from .model import Captioner, Generator, LSTMState, PaddedSentences
 
 MIN_WORDS = 4  # the full stop counts: "a dog runs ." has four
-PHRASE = 4  # words that may not stand twice anywhere; shorter phrases may not follow themselves (see `degeneracy`)
+PHRASE = 4  # words that may not occur twice in a caption; shorter phrases may not follow themselves (`degeneracy`)
 _NO_SPACE_BEFORE = r" ([.,!?;:%)]|'(?:s|re|ve|ll|d|m)\b|n't\b|' )"
 AT_ONCE = 1024  # captions written at a time
-REASONS = np.array([None, *CAPTION_REASONS])  # by the number of `degeneracy`
+REASONS = np.array([None, *CAPTION_REASONS])  # by the number that `degeneracy` gives a sentence
 
 
 def stream_keys(seed: int, image_ids: Iterable[str]) -> np.ndarray:
@@ -121,8 +121,8 @@ def sample_words(logits: Tensor, uniforms: Tensor) -> Tensor:
 
 
 class Stop(NamedTuple):
-    """A moment of `complete` to continue from: `position` words were added to each of the sentences `rows` (b,), which
-    go on; state: of the generator before their last word.
+    """A moment of `complete` to continue from. position: how many words had been added to each sentence. rows: (b,) the
+    sentences that were not finished then. state: of the generator, before it reads their last word.
     """
 
     position: int
@@ -207,11 +207,11 @@ def beam_search(generator: Generator, features: Tensor, noise: Tensor, max_words
     row = torch.arange(rows, device=device)
     words = torch.full((rows, width, max_words), PAD_ID, device=device)
     total = torch.full((rows, width), -torch.inf, device=device)  # the log-probability of each prefix
-    total[:, 0] = 0  # at first all prefixes are equal, so only one may count
+    total[:, 0] = 0  # at first all prefixes are empty, and so equal: only one of them may be continued
     first = generator.first_state(features, noise)
     state = LSTMState(first.hidden.repeat_interleave(width, 0), first.cell.repeat_interleave(width, 0))
     last = torch.full((rows * width,), START_ID, device=device)
-    # A finished sentence is continued by padding alone, and costs nothing.
+    # A finished sentence is continued by padding alone, which leaves its log-probability as it is.
     scores_after_end = torch.full((vocabulary_size,), -torch.inf, device=device)
     scores_after_end[PAD_ID] = 0
     for step in range(max_words):
@@ -228,7 +228,7 @@ def beam_search(generator: Generator, features: Tensor, noise: Tensor, max_words
         last = chosen.flatten()
         if bool((words == END_ID).any(2).all()):
             break
-    # Per word, as the sum of log-probabilities alone prefers short sentences.
+    # Compared per word, as the sum of log-probabilities prefers short sentences.
     lengths = (words != PAD_ID).sum(2)
     best = (total / lengths).argmax(1)
     return PaddedSentences(words[row, best], lengths[row, best])
@@ -306,8 +306,8 @@ def generate_captions(
     attempts = np.zeros(len(ids), np.int64)  # how many were written for each image so far
     accepted = pa.array([], pa.string())  # their `caption_keys`
     rounds: list[pa.Table] = []
-    # A round writes what is still missing of all images together; the noise of a caption is that of its number, so
-    # that what an image gets does not depend on how many rounds other images need.
+    # A round writes what is still missing of all images together. The noise of a caption depends on its image and
+    # number, so that what an image gets does not depend on how many rounds other images need.
     for _ in range(config.tries):
         slots = _next_slots(attempts, missing)
         if not len(slots.image):

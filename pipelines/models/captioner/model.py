@@ -93,14 +93,15 @@ class Generator(nn.Module):
         return NextWord(self._logits(hidden), LSTMState(hidden, cell))
 
     def _logits(self, hidden: Tensor) -> Tensor:
+        """The logits (…, V) of the next word after states (…, hidden); -inf for the forbidden words."""
         return linear(hidden, self.out.weight, self.out.bias + self.forbidden)
 
     def forward(self, state: LSTMState, sentences: PaddedSentences) -> Tensor:
-        """log π (B, T) of each word of sentences, starting from `state`; 0 of padding and of forbidden words."""
+        """log π (B, T) of each word of sentences, starting from `state`; 0 for padding and for forbidden words."""
         words, lengths = sentences
         start = torch.full_like(words[:, :1], START_ID)
         previous_words = torch.cat([start, words[:, :-1]], 1)
-        # Word t is predicted from the words before it, so what is read begins with <start> and lacks the last word.
+        # Word t is predicted from the words before it, so the net reads <start> first and never the last word.
         inputs = pack_sentences(self.dropout(self.embedding(previous_words)), lengths)
         states, _ = self.lstm(inputs, (state.hidden[None], state.cell[None]))
         # From here all is packed: one row per word of any sentence, so that no time goes into padding.
@@ -213,7 +214,7 @@ class Captioner:
         """Check the files, make the nets that config.json describes, and load both into them."""
         folder = weights.parent
         identity = checkpoint.read_identity(folder, "captioner")
-        # The files of weights are proven before nets are made, which are as large as config.json says.
+        # The files of weights are checked before nets are made, as a damaged config.json could ask for huge ones.
         generator = checkpoint.read_weights(folder, weights.stem)
         last = checkpoint.read_weights(folder, checkpoint.LAST)
         self.vocabulary = checkpoint.read_vocabularies(folder, [LANGUAGE])[LANGUAGE]

@@ -77,8 +77,8 @@ def policy_loss(log_probs: Tensor, values: Tensor, baseline: Tensor) -> Tensor:
 
 
 def mean_of_others(values: Tensor) -> Tensor:
-    """Baselines b_t (B, T) for values (B, T): the mean of the other rows' values at t; 0 for a single row. As rows are
-    sampled independently, this does not change the expectation of the gradient.
+    """Baselines b_t (B, T) for values (B, T): the mean of the other sentences' values at word t; 0 if there are none.
+    As sentences are sampled independently, this does not change the expectation of the gradient.
     """
     return (values.sum(0) - values) / max(len(values) - 1, 1)
 
@@ -103,9 +103,9 @@ def sample_with_values(
     """Sample one sentence per row, and estimate the value of each of its words (eq. 3).
 
     The value V(S_1:p) of the first p words is the mean reward of some sampled completions, at the rollout positions p.
-    Word t gets the value of the next rollout position p >= t within the sentence; words after the last one get the
-    reward of the sentence itself. So there are fewer rollouts than words; the expectation of the gradient is the same,
-    as p does not depend on what follows it.
+    Word t gets the value of the next rollout position p >= t within the sentence; words after the last position get the
+    reward of the sentence itself. So there are fewer rollouts than words. The expectation of the gradient is the same,
+    as p does not depend on the words after it.
 
     Args:
         policy: the generator.
@@ -125,8 +125,8 @@ def sample_with_values(
     if not (stops and rollouts):
         return ValuedSentences(sentences, values, rewards)
 
-    # All rollouts of all stops are completed together: the n copies of a stop's b sentences, one after another, then
-    # those of the next stop. So row k of a stop's part is sentence k % b.
+    # A stop is a rollout position, with the b sentences that are longer. All rollouts of all stops are completed
+    # together: n copies of a stop's b sentences, then those of the next stop. Row k of a stop's part is sentence k % b.
     row = torch.cat([stop.rows.repeat(rollouts) for stop in stops])
     length = torch.cat([torch.full_like(stop.rows, stop.position).repeat(rollouts) for stop in stops])
     hidden = torch.cat([stop.state.hidden.repeat(rollouts, 1) for stop in stops])
@@ -143,7 +143,7 @@ def sample_with_values(
     return ValuedSentences(sentences, values, rewards)
 
 
-DISCRIMINATOR = "discriminator"
+DISCRIMINATOR = "discriminator"  # the second phase of the training, between MLE and GAN
 CAPTION_KINDS = ("real", "generated", "mismatched")  # captions that the discriminator tells apart
 DISTINCT_IMAGES = 512  # images that distinct-2 is measured on
 AT_ONCE = 1024  # sentences per batch when no gradients are computed
@@ -226,11 +226,11 @@ class Training:
     def sentences(self, captions: Tensor) -> PaddedSentences:
         """The first `words` words of captions (B,), without <start>."""
         captions = captions.to(self.device)
-        # One behind, as a caption's first token is <start>, which the nets put before a sentence themselves.
+        # + 1 skips a caption's first token, <start>, which the nets put before a sentence themselves.
         starts = self.offsets[captions] + 1
         lengths = (self.offsets[captions + 1] - starts).clamp(max=self.config.words)
         position = torch.arange(int(lengths.max()), device=self.device)[None, :]
-        # Positions behind a caption's end are words of the next one, or behind the last token; padding replaces them.
+        # Positions after a caption's end are words of the next one, or past the last token; padding replaces them.
         words = self.tokens[(starts[:, None] + position).clamp(max=len(self.tokens) - 1)].long()
         return PaddedSentences(words.where(position < lengths[:, None], PAD_ID), lengths)
 
@@ -268,7 +268,7 @@ class Training:
         return sum(count * loss for count, loss in zip(words, losses, strict=True)) / sum(words)
 
     def step(self, batch: CaptionerBatch) -> TrainingStep:
-        """The loss of a batch of any phase, and the optimizer that it moves."""
+        """The loss of a batch of any phase, and the optimizer that is to minimize it."""
         if isinstance(batch, DiscriminatorBatch):
             return self.discriminator_step(batch.rows, batch.generated)
         if batch.phase == MLE:
@@ -284,7 +284,7 @@ class Training:
         sentences = discriminator.sentences(self.sentences(rows))
         real = (images * sentences).sum(1)
         fake = discriminator(images, generated)
-        # The caption of another image is that of the row before, unless both rows are of one image.
+        # Each image is also scored with the caption of the row before, unless that describes the same image.
         previous = (images * sentences.roll(1, 0)).sum(1)
         is_other_image = (self.image[rows] != self.image[rows].roll(1, 0)).to(self.device)
         if bool(is_other_image.any()):
@@ -309,7 +309,7 @@ class Training:
             images = discriminator.images(features)
 
         def reward(sentences: PaddedSentences, row: Tensor) -> Tensor:
-            """r(I, S) (b,) of sentences about the images row (b,) of the batch, as the discriminator sees them."""
+            """The discriminator's r(I, S), (b,), of sentences S; row: (b,), each image I as a position in the batch."""
             with torch.no_grad():
                 return discriminator(images[row], sentences).sigmoid()
 
@@ -330,8 +330,8 @@ class Training:
         """The batches of an epoch, one at a time: each is sampled after the step on the one before it.
 
         Args:
-            epoch: its phase, and its number in this phase. The phase after that of maximum likelihood begins with the
-                generator of the least validation loss.
+            epoch: its phase, and its number in this phase. The first epoch after maximum likelihood begins by loading
+                the generator with the least validation loss.
             seed: of all that is drawn in this epoch.
         """
         order = torch.Generator().manual_seed(seed)
@@ -353,7 +353,9 @@ class Training:
             yield from self._adversarial_batches(order, noise)
 
     def _discriminator_batches(self, order: torch.Generator, noise: torch.Generator) -> Iterator[DiscriminatorBatch]:
-        """Batches of all captions that the discriminator is trained on, in random order; noise: of the generated ones.
+        """Batches of all captions that the discriminator is trained on, in random order, with generated ones.
+
+        order: draws the order. noise: what sentences are sampled from.
 
         Captions are generated for many batches at a time, as the generator does not change in this phase.
         """
@@ -384,7 +386,7 @@ class Training:
 
     def evaluate(self, line: Line, epoch: PhaseEpoch) -> Line:
         """The line of an epoch's losses with what is measured after it: the phase, the discriminator's accuracies on
-        the three kinds of captions, the validation loss of the first phase, distinct-2, and some sampled captions.
+        the CAPTION_KINDS, the validation loss (of the first phase only), distinct-2, and some sampled captions.
         """
         terms = line["terms"]
         accuracies = {name: value for name, value in terms.items() if name in CAPTION_KINDS}
@@ -412,8 +414,8 @@ class Training:
         checkpoint.save(self.config.output, line["phase"], {"generator": self.nets.generator}, saved_with)
 
     def keep_after_gan(self, line: Line) -> None:
-        """Keep the generator of an epoch of the third phase, unless its captions have become too much alike: then the
-        last good generator stays, which after the first such epoch is that of the first phase.
+        """Keep the generator of an epoch of the third phase, unless its captions have become too much alike. Then the
+        last good one stays; if there is none of this phase, it is that of the first phase.
         """
         folder = self.config.output
         if "collapsed" not in line:

@@ -1,4 +1,4 @@
-"""What is trained: a CLIP of transformers or of OpenCLIP, and what losses learn beside it.
+"""The models that are trained: a CLIP of transformers or of OpenCLIP, with the parameters that losses learn.
 
 Both kinds have the same methods: `pixels` and `tokens` make what the model reads of pictures and texts, `images` and
 `texts` make unit vectors of these, and `save` writes a folder that the kind's own library reads.
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 
 SPECIAL = ("<pad>", "<unk>", "<start>", "<end>")
 TOKENIZER_FILES = (".json", ".txt", ".model")  # in a saved folder
-FILLED = ("siglip",)  # models trained on texts that are filled up to their full length
+FILLED = ("siglip",)  # models trained on texts that are padded to the greatest length
 UNLIMITED = 512  # tokens of a text that are read where neither the model nor its tokenizer sets a limit
 LONGEST = 40  # tokens of a text of the tiny CLIP
 TOGETHER = 64  # texts that are read at a time
-MEAN = (0.5,) * 3
-STD = (0.5,) * 3  # of its pictures
+MEAN = (0.5,) * 3  # of each colour, which the tiny CLIP subtracts from pictures
+STD = (0.5,) * 3  # by which it then divides
 
 
 class _Clip(ContrastiveHead):
@@ -59,11 +59,11 @@ class HuggingFace(_Clip):
         self.longest = min(tokenizer.model_max_length, limit)
         self.padding = tokenizer.pad_token_id or 0
         self.filled = self.clip.config.model_type.startswith(FILLED)
-        # The token of a word that is not known. Those of CLIP and others know all texts, and have another in its place
+        # The token of unknown words. CLIP's tokenizer and others know all texts, and name another special token instead
         unknown = tokenizer.unk_token_id
         special = (tokenizer.eos_token_id, tokenizer.pad_token_id)
         self.unknown: int | None = None if unknown in special else unknown
-        # CLIP's own tokenizer fills up with the end token, which its mask does not need
+        # CLIP's own tokenizer pads with the end token, and its model needs no mask
         self.masked = self.padding != tokenizer.eos_token_id and not self.filled
 
     def pixels(self, images: Sequence[Image]) -> np.ndarray:
@@ -97,7 +97,7 @@ class HuggingFace(_Clip):
         order = lengths.argsort(stable=True)
         parts = []
         for rows in order.split(TOGETHER):
-            # The last row is the longest. One column more, for the end token of those tokenizers that pad with it
+            # The last row is the longest. One more column, as some tokenizers pad with the end token, which texts need
             longest = ids.shape[1] if self.filled else int(lengths[rows[-1]]) + 1
             part_ids = ids[rows, :longest]
             mask = part_ids != self.padding if self.masked else torch.ones_like(part_ids)

@@ -60,7 +60,7 @@ class CaptionedPictures:
         if config.refined:
             table = "refined"
         else:
-            # Plain captions are enough for CLIP's own loss, so that a run without negatives is none to refuse.
+            # CLIP's own loss needs no negatives, so a run without them is accepted.
             table = "negatives" if has_table(config.run, "negatives") else ""
         shards = captions_with_negatives(
             config.run,
@@ -89,11 +89,11 @@ class CaptionedPictures:
         self.operators = negatives["operator"].to_pylist()
         self.families = negatives["family"].to_pylist()
         self.concreteness = concreteness(negatives)
-        # Metrics count one negative of an operator and caption, so that captions with many do not count more.
+        # Metrics count one negative per operator and caption, so that captions with many do not count more.
         self.first = torch.from_numpy(earlier_draws(negatives) == 0)
 
     def known_to(self, model: Towers) -> Tensor:
-        """(M,) bool, whether a model knows every word that a negative inserts, one that its caption lacks."""
+        """(M,) bool, whether a model knows every word that a negative has and its caption lacks."""
         if model.unknown is None or not self.negatives:
             return torch.ones(len(self.negatives), dtype=torch.bool)
         caption_words = [set(words_of(text)) for text in self.texts]
@@ -101,7 +101,7 @@ class CaptionedPictures:
             set(words_of(negative)) - caption_words[owner]
             for negative, owner in zip(self.negatives, self.owner.tolist(), strict=True)
         ]
-        # Each word is read on its own, once, as a tokenizer may have another token for it in a text. It must have some.
+        # Each word is tokenized once, alone. A tokenizer refuses an empty list: without words it gets an empty text.
         words = sorted(set[str]().union(*inserted)) or [""]
         tokens = model.tokens(words)
         is_unknown = (tokens == model.unknown).any(1).tolist()
@@ -119,8 +119,8 @@ class CaptionedPictures:
 
 
 class Counterparts(NamedTuple):
-    """N pictures in which negatives of captions are true: their files, these negatives, and owner (N,), the index of
-    the caption of each, in ascending order.
+    """N pictures in which negatives of captions are true. files: of the pictures. texts: these negatives. owner: (N,)
+    the index of the caption that each is a negative of, ascending.
     """
 
     files: list[Path]
@@ -159,7 +159,7 @@ def sample_counterparts(owner: Tensor, captions: Tensor, generator: Generator) -
         captions: (B,) those of the batch.
         generator: of random numbers.
     """
-    # As owners ascend, those of a caption are the rows from start to end.
+    # As owners ascend, the counterparts of a caption are the rows from start to end.
     start = torch.searchsorted(owner, captions)
     end = torch.searchsorted(owner, captions, right=True)
     positions = (end > start).nonzero()[:, 0]
@@ -224,15 +224,15 @@ def batches_of_one_caption_per_image(
 ) -> Iterator[Tensor]:
     """Batches of captions (B,) for one epoch: of every image one random caption, the images in random order."""
     shuffled = torch.rand(len(pairs.texts), generator=generator).argsort()
-    # where each image comes first in this random order: there stands a random one of its captions
+    # the first caption of each image in this random order is a random one of its captions
     _, first_of_image = np.unique(pairs.image[shuffled].numpy(), return_index=True)
     return shuffled_batches(shuffled[first_of_image], batch_size, generator)
 
 
 WARM_UP = 0.05  # the share of the steps in which the learning rate rises
 MAX_NORM = 1.0  # of the gradients
-LEAST_PAIRS = 20  # of an operator, below which its share of right pairs says too little to count in the mean
-LEFT_OUT = ("run", "images", "output", "threads")  # of training.json
+LEAST_PAIRS = 20  # an operator with fewer pairs says too little to count in the mean over operators
+LEFT_OUT = ("run", "images", "output", "threads")  # settings that training.json does not name
 
 
 def train_clip(config: ClipConfig, *, overwrite: bool = False, say: Say = print) -> Path:
@@ -249,7 +249,7 @@ def train_clip(config: ClipConfig, *, overwrite: bool = False, say: Say = print)
 
 
 class ClipBatch(NamedTuple):
-    """The captions (B,) of a batch, and what else of it is drawn from."""
+    """The captions (B,) of a batch, and the generator that its negatives and counterparts are drawn from."""
 
     captions: Tensor
     generator: Generator
@@ -320,7 +320,7 @@ class ClipTraining:
             images = self.images(self.data.pixels[image])
             texts = self.texts(self.data.captions[captions])
             negative_vectors = self.texts(negatives) if len(negatives) else images[:0]
-        # (B, B): where the captions of a batch are of one image, each is true of the other's picture, too.
+        # (B, B), True where two captions of the batch are of one image: each is true of the other's picture, too.
         same_image = (image[:, None] == image[None, :]).to(self.device)
         margin = self.config.concreteness_margin
         terms = contrastive_terms(self.loss, self.model, images, texts, negative_vectors, sampled, same_image, margin)
@@ -331,8 +331,8 @@ class ClipTraining:
         return TrainingStep(torch.stack(list(terms.values())).sum() / len(captions))
 
     def counterparts_loss(self, rows: Tensor, captions: Tensor) -> Tensor:
-        """TripletCLIP's second term (Patel et al. 2024): NegCLIP's loss of the pictures of negatives, where the
-        captions are the negatives; rows: (n,) the counterparts, captions: (n,) the captions they are of.
+        """TripletCLIP's second term (Patel et al. 2024): NegCLIP's loss on pictures of negatives, whose true texts are
+        the negatives, and whose false texts are the captions. rows: (n,) the counterparts. captions: (n,) of each.
         """
         with autocast(self.config.amp, self.device):
             images = self.images(self.pictures.pixels[rows])
@@ -345,7 +345,7 @@ class ClipTraining:
     def save(self) -> None:
         """Write the model and its settings to a new folder, then move the files to the output.
 
-        The libraries would write in place, and through links: a process that is killed meanwhile would leave half.
+        The libraries write in place and follow links: a process that is killed meanwhile would leave half a model.
         """
         settings = {name: value for name, value in vars(self.config).items() if name not in LEFT_OUT}
         with staged(self.config.output) as new:
@@ -436,7 +436,7 @@ def evaluate(
     if not len(first):
         return {**metrics, "pairs": {"mean": math.nan}}
     owner = pairs.owner[first].to(device)
-    # The caption is nearer than its negative where the image's product with their difference is positive.
+    # The caption is nearer than its negative if the image's product with (caption - negative) is positive.
     difference = captions[owner] - embed(data.negatives[first])
     is_right = (images[image_of_caption[owner]] * difference).sum(1).cpu() > 0
     operators = np.array(pairs.operators)[first.numpy()]

@@ -34,7 +34,7 @@ GraphRow = Mapping[str, Any]  # a row of the table `components`: lists of object
 
 class QueryKind(NamedTuple):
     """A kind of query. column: of the table `components`. vocabulary_kind: in the table component_vocabulary. images:
-    that have such a component, at least; rarer ones say little, and their average precision is noisy.
+    how many must have the component, at least; the average precision of rarer ones is noisy.
     """
 
     column: str
@@ -66,9 +66,9 @@ def frequent_queries(
         vocabulary: the table component_vocabulary, counted on train captions.
         image: (n,) the image index of each caption.
         images: I, how many there are.
-        written: see `written_forms`.
+        written: the written form of each relation, "run on" -> "running on".
     """
-    # such as ("triple", ("dog", "run on", "grass")); what the train captions lack, or hardly have, is no fair query
+    # such as ("triple", ("dog", "run on", "grass")); a component that is rare in train captions is no fair query
     known = set(zip(vocabulary["kind"].to_pylist(), map(tuple, vocabulary["words"].to_pylist()), strict=True))
     queries = {}
     for kind, query_kind in QUERIES.items():
@@ -106,7 +106,7 @@ def written_forms(components: pa.Table, parses: pa.Table) -> dict[str, str]:
             words = [text[tokens[number]["start"] : tokens[number]["end"]] for number in item["tokens"]]
             form = " ".join(words).lower()
             counts.setdefault(item["relation"], Counter())[form or item["relation"]] += 1
-    # Sorted first, so that of forms that are as frequent the first of the alphabet is taken.
+    # Sorted first, so that among equally frequent forms the first in the alphabet is taken.
     return {relation: max(sorted(forms), key=forms.__getitem__) for relation, forms in counts.items()}
 
 
@@ -123,7 +123,8 @@ def average_precision(scores: Tensor, true: Tensor) -> Tensor:
 def unified_retrieval(
     queries: Mapping[str, Queries], embed: Embed, images: Tensor, similarity: VectorSimilarity = COSINE
 ) -> dict[str, dict[str, float]]:
-    """How well images are found by each kind of query: how many queries, mAP in %, and the mean share of true images.
+    """How well images are found by each kind of query: the number of queries, mAP (mean average precision) in %, and
+    the mean share of images that are right, in %.
 
     Args:
         queries: by kind; a kind without queries is left out.
@@ -178,10 +179,10 @@ AT_ONCE = 1 << 11  # candidates scored at a time
 
 
 class AttachmentQuestion(NamedTuple):
-    """The question to which noun, or pair of nouns, of a caption one of its attributes or relations belongs.
+    """A question: to which noun of a caption does an attribute belong, or to which two nouns a relation?
 
-    image: the index of the caption's image. candidates: (attribute, noun) or (subject, relation, object). right: per
-    candidate, whether its noun is right, or whether its subject and its object are.
+    image: the index of the caption's image. candidates: (attribute, noun) or (subject, relation, object). right: for
+    each candidate (whether its noun is right,) or (whether its subject is right, whether its object is).
     """
 
     image: int
@@ -199,7 +200,7 @@ class QuestionCandidates(NamedTuple):
 
     @classmethod
     def of(cls, questions: Sequence[AttachmentQuestion]) -> QuestionCandidates:
-        """Those of these questions."""
+        """The candidates of these questions."""
         words = [candidate for question in questions for candidate in question.candidates]
         images = [question.image for question in questions for _ in question.candidates]
         return cls(words, torch.tensor(images))
@@ -220,8 +221,8 @@ def phrase_parsing(
         graphs: of the split's captions.
         split: whose images decide.
         similarity: how vectors are compared.
-        written: the form of each relation.
-        known: as of `read_questions`.
+        written: the written form of each relation, "run on" -> "running on".
+        known: whether the name of a component is asked about.
 
     Returns:
         Entries `attribute` and `relation`, see `answer_accuracy`.
@@ -284,8 +285,8 @@ def read_questions(
 def answer_accuracy(questions: Sequence[AttachmentQuestion], scores: Tensor) -> dict[str, float]:
     """How often, in %, the candidate with the highest score is right, and ", random" how often a uniform choice is.
 
-    The parser's reading counts as right. For triples: of the subject, of the object, of `either`, half a point each,
-    which is the score of the paper's Table 4, and of both together.
+    What the parser read in the caption counts as right. For triples there are accuracies of the subject, of the object,
+    of `both` together, and `either`, which is the paper's score (Table 4): half a point for each end.
 
     Args:
         questions: all of attributes, or all of relations.
@@ -310,7 +311,7 @@ def answer_accuracy(questions: Sequence[AttachmentQuestion], scores: Tensor) -> 
         for suffix in ("", ", random"):
             metrics[f"either{suffix}"] = (metrics[f"subject{suffix}"] + metrics[f"object{suffix}"]) / 2
         metrics["both"] = 100 * chosen.all(1).mean().item()
-        # a single candidate has both ends right
+        # of the candidates of a question, exactly one has both ends right
         chance_of_both = [1 / len(question.candidates) for question in questions]
         metrics["both, random"] = 100 * np.mean(chance_of_both).item()
     return metrics

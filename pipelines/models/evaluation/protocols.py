@@ -5,8 +5,8 @@ Attacks: negatives are added to the candidate captions, and the best true captio
 VSE-C (Shi et al. 2018, Tables 2 to 4): the candidates of an image are all captions and the negatives of its own ones.
 UniVSE (Wu et al. 2019, Table 2): all images share their candidates, the captions and up to 5 negatives of each.
 
-A model must not know more of a negative than of a caption, of which it sees only the text. So its components do not
-come from the edit that made it: the parser of the run's captions parses it, with the same kinds of mistakes.
+A model must see of a negative what it sees of a caption: only the text. So the components of a negative do not come
+from the edit that made it: the parser of the run's captions parses it, with the same kinds of mistakes.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ def choose_attacks(corpus: Corpus, captions: Tensor, config: EvaluateConfig) -> 
 
     config: how many negatives per caption an attack has at most.
 
-    Only those attack whose words the model knows: what it reads as <unk> is told from a caption without a look at the
-    image. The pairs have all negatives, and a figure of their own for those.
+    Only negatives whose words the model knows attack: one that it reads with <unk> can be told from a caption without
+    the image. `pairs:…` have all negatives; `_pair_metrics` has a figure of its own for those of known words.
     """
 
     known = corpus.known  # (M,) bool: whether the model knows every word that a negative inserts
@@ -83,7 +83,7 @@ def complete_captions(corpus: Corpus, captions: Tensor, least: int) -> Tensor:
     has_too_few = torch.zeros(corpus.texts.captions, dtype=torch.bool)
     for operators in FAMILIES.values():
         owners = corpus.negative_caption[corpus.made_by(operators) & corpus.known]
-        # One caption with too few spoils its image, whose captions are all candidates.
+        # One caption with too few excludes its image, as all captions of an image are candidates.
         has_too_few |= torch.bincount(owners, minlength=corpus.texts.captions) < least
     incomplete_images = image[captions[has_too_few[captions]]]
     complete = captions[~torch.isin(image[captions], incomplete_images)]
@@ -116,8 +116,8 @@ def first_negatives(corpus: Corpus, captions: Tensor, wanted: Tensor, limit: int
 class ScoredNegatives(NamedTuple):
     """What is kept of the scores of negatives.
 
-    own: (M,) the similarity of each negative with the image of its caption, NaN for those of no attack. outranking: by
-    attack of UniVSE, for each image (I,) the number of its negatives that outrank the image's best caption.
+    own: (M,) the similarity of each negative with the image of its caption, NaN for those of no attack. outranking: for
+    each attack of UniVSE, (I,): how many of the attack's negatives outrank an image's best caption.
     """
 
     own: Tensor
@@ -125,7 +125,7 @@ class ScoredNegatives(NamedTuple):
 
 
 def score_negatives(split: EmbeddedSplit, attacks: Attacks, best: Tensor) -> ScoredNegatives:
-    """The scores of all negatives of the attacks with their images; each is embedded once, in whatever attacks it is.
+    """The scores of all negatives of the attacks with their images; a negative of several attacks is embedded once.
 
     Args:
         split: the images, and the model that embeds.
@@ -139,8 +139,8 @@ def score_negatives(split: EmbeddedSplit, attacks: Attacks, best: Tensor) -> Sco
     image_of_negative = split.image_of_negative(negatives)
 
     own = torch.full((len(corpus.operator),), torch.nan)
-    outranking: dict[str, Tensor] = {}  # attacks whose negatives all images share
-    is_shared: dict[str, Tensor] = {}  # (M,) bool: of the attack
+    outranking: dict[str, Tensor] = {}  # only for attacks whose negatives all images share
+    is_shared: dict[str, Tensor] = {}  # by such an attack, (M,) bool: the negatives that belong to it
     for name, rows in attacks.items():
         if name.startswith("univse:"):
             outranking[name] = torch.zeros_like(best, dtype=torch.long)
@@ -196,13 +196,13 @@ def graphs_with_negatives(
     settings = parser_settings(run, spacy_model)
     tables = [hash_table(run, "negatives"), hash_table(run, "components")]
     rows = corpus.row[negatives].numpy()
-    # Other attacks or limits choose other negatives, which are then parsed into another file of the cache.
+    # Other attacks or limits choose other negatives, which get another folder in the cache.
     rows_sha256 = hashlib.sha256(rows.tobytes()).hexdigest()
     identity = [LAYOUT, corpus.vocabulary.sha256, *tables, settings, rows_sha256]
 
     def write(out: ArrayWriter) -> None:
         """Parse the negatives, and write the arrays of their graphs, named `kind.part`, such as `objects.words`."""
-        # One array of all texts, as `rows` are numbers in the whole table, not in a shard.
+        # One array of the texts of all shards, as `rows` are numbers in the whole table.
         texts = pa.chunked_array([table["text"].combine_chunks() for table in read_table(run, "negatives", ["text"])])
         parsed_graphs = parse_graphs(texts.take(pa.array(rows)).combine_chunks(), corpus.vocabulary, settings)
         for kind, components in parsed_graphs._asdict().items():
@@ -212,7 +212,7 @@ def graphs_with_negatives(
     cached = mapped_arrays(run, "components-", identity, write).tensors
     joined = []
     for kind, of_captions in graphs._asdict().items():
-        # `cached` has the P chosen negatives in a row; of all M negatives, the others have no components.
+        # `cached` has only the P chosen negatives, one after another; the others of the M get no components.
         sizes = torch.zeros(len(corpus.operator), dtype=torch.long)
         sizes[negatives] = cached[f"{kind}.offsets"].diff()
         words = torch.cat([of_captions.words, cached[f"{kind}.words"].to(of_captions.words.device)])
@@ -342,7 +342,7 @@ def _attack_metrics(
         negatives: (P,) those of the attack.
         scores: of the negatives, with the images.
     """
-    # An attack by negatives of other images is counted beforehand; one by an image's own is counted here.
+    # Negatives that all images share have been counted in `score_negatives`; an image's own ones are counted here.
     if name in scores.outranking:
         ranks = (plain.images + scores.outranking[name]).cpu()
     else:
@@ -362,7 +362,7 @@ def plain_retrieval(split: EmbeddedSplit, plain: Ranks, candidates: str) -> Prot
     images = len(split.image_vectors)
     of_images = retrieval.count_hits(plain.images, torch.arange(images), images)
     of_captions = retrieval.count_hits(plain.captions, split.image_of_caption, images)
-    # Both directions draw the same images, so that each sample has the sum of their recalls, too.
+    # The bootstraps of both directions draw the same images, so that recalls of one sample may be added up to rsum.
     samples = np.concatenate([bootstrap(*hits, split.seed) for hits in (of_images, of_captions)], 1)
     names = [f"{direction} R@{k}" for direction in ("i2t", "t2i") for k in retrieval.TOP]
     intervals = {name: list(percentile_interval(sample)) for name, sample in zip(names, samples.T, strict=True)}
@@ -388,8 +388,8 @@ def _recalls_with_intervals(ranks: Tensor, seed: int) -> Metrics:
 def _plural_metrics(split: EmbeddedSplit, numeral: Tensor, own: Tensor) -> ProtocolResult:
     """VSE-C's Table 4: retrieval on the images with a caption that counts more than one thing, plain and attacked.
 
-    A caption counts more than one if one of its numeral negatives replaces a number above one. Only those negatives
-    attack that also insert a number above one ("3 dogs" -> "5 dogs"), so that singular and plural tell nothing.
+    A caption counts more than one if one of its numeral negatives replaces a number above one. Only the negatives that
+    also insert a number above one attack ("3 dogs" -> "5 dogs"): the noun stays plural, and gives nothing away.
 
     Args:
         split: the whole split.
@@ -398,7 +398,7 @@ def _plural_metrics(split: EmbeddedSplit, numeral: Tensor, own: Tensor) -> Proto
     """
     counts_several = torch.zeros(split.corpus.texts.captions, dtype=torch.bool)  # (C,)
     counts_several[split.corpus.negative_caption[split.corpus.was_plural]] = True
-    # Images stay whole: also the captions that count nothing, as they are true of the image.
+    # All captions of such an image stay, also those that count nothing: they are true of it.
     inside = torch.isin(split.image_of_caption, split.image_of_caption[counts_several[split.captions]])
     images_of_part, image_of_caption = split.image_of_caption[inside].unique(return_inverse=True)
     part = EmbeddedSplit(

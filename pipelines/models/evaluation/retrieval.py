@@ -69,20 +69,20 @@ def rank(
         captions: vectors (C, d).
         image_of_caption: (C,) the index of each caption's image; every image must have a caption.
         similarity: how vectors are compared.
-        numbers: scores that are in memory together.
+        numbers: how many scores are in memory together.
 
     Raises:
         ValueError: a vector is not finite.
     """
     own = own_scores(images, captions, image_of_caption, similarity)
-    # The best of an image's own captions stands for all of them: a search is right if it finds any one.
+    # An image's own caption with the highest score gives its rank: a search is right if it finds any of them.
     best = own.new_full((len(images),), -torch.inf).scatter_reduce(0, image_of_caption, own, "amax")
     captions_above = torch.zeros(len(images), dtype=torch.long, device=images.device)
     ranks_of_captions = []
     for rows in blocks(len(captions), len(images), numbers):
         scores = similarity.by_text(captions[rows], images)  # (b, I)
         own_image = image_of_caption[rows]
-        # A caption is no false candidate of its own image, nor that image of the caption: never counted as above.
+        # A caption and its own image are no false candidates of each other: -inf is never counted as above.
         scores[torch.arange(len(own_image), device=own_image.device), own_image] = -torch.inf
         ranks_of_captions.append(1 + outranks(scores, own[rows, None]).sum(1))
         captions_above += outranks(scores, best).sum(0)
@@ -131,7 +131,7 @@ def mean_over_folds(
         similarity: how vectors are compared.
     """
     folds = []
-    # A last fold that is not full is left out: the right one is found more easily among fewer.
+    # A last fold that is not full is left out: among fewer candidates the right one is found more easily.
     for start in range(0, len(images) - size + 1, size):
         inside = (image_of_caption >= start) & (image_of_caption < start + size)
         ranks = rank(images[start : start + size], captions[inside], image_of_caption[inside] - start, similarity)
@@ -164,10 +164,10 @@ def count_hits(ranks: Tensor, image_of_query: Tensor, images: int) -> Hits:
 
 
 EmbedTexts = Callable[[RunTexts, Tensor], Tensor]  # texts, rows (B,) -> (B, d)
-# What a batch has at most, so that activations fit in memory.
+# The most that a batch has, so that activations fit in memory.
 IMAGES = 4096
 WORDS = 1 << 15
-NUMBERS = 1 << 25  # of features: images with region features have many each
+NUMBERS = 1 << 25  # of all features: an image with region features has many
 
 
 def embed_images(embed: Callable[[Tensor], Tensor], features: Tensor, rows: Tensor, device: torch.device) -> Tensor:
@@ -228,7 +228,7 @@ def embed_in_batches(embed: EmbedTexts, texts: RunTexts, rows: Tensor) -> Iterat
         return
     lengths = texts.offsets[rows + 1] - texts.offsets[rows]
     order = lengths.argsort(descending=True, stable=True) if texts.tokens.is_cuda else torch.arange(len(rows))
-    # A text belongs to the batch in whose WORDS words it ends. A text longer than that leaves batches empty.
+    # Batch k has the texts that end within words k * WORDS to (k + 1) * WORDS. A text of more words leaves empty ones.
     batch_of_text = torch.div(lengths[order].cumsum(0), WORDS, rounding_mode="floor")
     sizes = batch_of_text.bincount()
     for places in order.split(sizes[sizes > 0].tolist()):
@@ -283,7 +283,7 @@ class EmbeddedSplit:
 
     def image_of_negative(self, negatives: Tensor) -> Tensor:
         """(P,) the image of the caption that each of the negatives (P,) was made from, 0 … I - 1."""
-        # (C,): of all captions of the corpus, of which those of other splits count as of image 0, which is not used
+        # (C,) for all captions of the corpus; those of other splits get 0, which nothing reads
         image_of_every_caption = torch.zeros(self.corpus.texts.captions, dtype=torch.long)
         image_of_every_caption[self.captions] = self.image_of_caption
         return image_of_every_caption[self.corpus.negative_caption[negatives]]

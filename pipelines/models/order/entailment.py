@@ -27,7 +27,7 @@ from ..similarities import SIMILARITIES
 from ..vocabulary import build_vocabulary, read_vectors
 from .hypernyms import best_threshold, pair_loss, threshold_accuracy
 
-# The names of the premise, the hypothesis and the gold label
+# The names of the columns of the premise, the hypothesis and the gold label
 SNLI = ("sentence1", "sentence2", "gold_label")
 SICK = ("sentence_A", "sentence_B", "entailment_judgment")
 COLUMNS = (SNLI, SICK, ("premise", "hypothesis", "label"))
@@ -46,16 +46,17 @@ class LabelledPairs(NamedTuple):
 
 
 def read_pairs(path: Path) -> LabelledPairs:
-    """Read a file of pairs, JSON lines if its name ends with `.jsonl`, else tab-separated with a header. Pairs whose
-    gold label is "-" are dropped, as is customary with SNLI. Raises FileNotFoundError for a missing file, ValueError,
-    naming file and line, for other columns or labels, or if no pair has a label.
+    """Read a file of pairs: JSON lines if its name ends with `.jsonl`, else tab-separated with a header.
+
+    Pairs whose gold label is "-" are dropped, as is customary with SNLI. Raises FileNotFoundError for a missing file;
+    ValueError for other columns or labels, naming file and line, or if no pair has a label.
     """
     premises = []
     hypotheses = []
     entailed = []
     dropped = 0
     for line, row in _read_lines(path):
-        # The file's kind is told by the names of its columns.
+        # The names of the columns tell which data set the file is of.
         names = next((names for names in COLUMNS if all(name in row for name in names)), None)
         if names is None:
             wanted = " or ".join(", ".join(names) for names in COLUMNS)
@@ -104,7 +105,7 @@ def _tab_separated_rows(file: Iterable[str]) -> Iterator[LineOfTable]:
 
 
 def _json_rows(path: Path, file: Iterable[str]) -> Iterator[LineOfTable]:
-    """The objects of a file of JSON lines, without empty lines. Raises ValueError for a line that is none."""
+    """The objects of a file of JSON lines, without empty lines. Raises ValueError for a line that is no object."""
     for number, text in enumerate(file, 1):
         if not text.strip():
             continue
@@ -116,7 +117,7 @@ def _json_rows(path: Path, file: Iterable[str]) -> Iterator[LineOfTable]:
         yield LineOfTable(number, row)
 
 
-PAPER = {"order": "88.6", "cosine": "79.3"}  # Table 3, on SNLI, %
+PAPER = {"order": "88.6", "cosine": "79.3"}  # the paper's accuracies on SNLI (Table 3), %
 AT_ONCE = 1024  # pairs whose penalties are computed together
 
 
@@ -131,13 +132,13 @@ class EncodedPairs(NamedTuple):
 
 
 class SentencePairs(nn.Module):
-    """A GRU over word vectors, whose last states are compared by the similarity; vectors: see `word_embedding`."""
+    """A GRU over word vectors, whose last states are compared by a similarity, the cosine or the order."""
 
     def __init__(
         self, similarity: str, config: EntailConfig, words: int, vectors: Tensor | None, generator: Generator
     ) -> None:
         super().__init__()
-        self.highest = 1.0 if similarity == "cosine" else 0.0  # score of equal vectors
+        self.highest = 1.0 if similarity == "cosine" else 0.0  # the similarity of equal vectors
         self.similarity = SIMILARITIES[similarity]
         with torch.random.fork_rng(devices=[]):  # nn.GRU draws by the global generator, which is to stay as it is
             embedding = word_embedding(words, config.word_dim, generator, vectors, tune=True)
@@ -152,7 +153,9 @@ class SentencePairs(nn.Module):
             )
 
     def forward(self, pairs: EncodedPairs, rows: Tensor) -> Tensor:
-        """The penalties (B,) of pairs `rows` (B,): E(premise, hypothesis), or 1 - cosine."""
+        """The penalties (B,) of pairs `rows` (B,): 1 - cosine, or how far the premise is from lying below its
+        hypothesis, the paper's E.
+        """
         sentences = torch.cat([rows, len(pairs.entailed) + rows])  # the premises, then the hypotheses
         premises, hypotheses = self.text(pairs.tokens, pairs.offsets, sentences).chunk(2)
         return self.highest - self.similarity.pairs(premises, hypotheses)
@@ -185,8 +188,8 @@ class EntailmentData(NamedTuple):
 
 
 class PairsMetrics(NamedTuple):
-    """What is known of the best epoch of a training: its number, the threshold, and the accuracies in % on the
-    validation and the test pairs.
+    """The best epoch of a training: its accuracies in % on the test and the validation pairs, the highest penalty of
+    pairs that count as entailed, and the number of the epoch, from 1.
     """
 
     test: float
@@ -220,7 +223,7 @@ def _entail(train: Path, validation: Path, test: Path, config: EntailConfig, out
     torch.set_num_threads(config.threads)
     device = choose_device(config.device)
     files = [read_pairs(path) for path in (train, validation, test)]
-    # Of the train pairs only: the vector of a word that occurs elsewhere would never be trained.
+    # Words of the train pairs only: the vector of a word that occurs elsewhere would never be trained.
     vocabulary = build_vocabulary((*files[0].premises, *files[0].hypotheses), config.min_count)
     vectors = read_vectors(config.vectors, vocabulary, config.word_dim) if config.vectors else None
     parts = []
@@ -234,7 +237,7 @@ def _entail(train: Path, validation: Path, test: Path, config: EntailConfig, out
     results: dict[str, SimilarityResult] = {}
     weights: dict[str, bytes] = {}
     for similarity in config.similarities:
-        # The margin is chosen by the first seed alone; the other seeds are then trained with it.
+        # The margin is chosen by the first seed alone (highest accuracy on validation), and used for the others.
         by_margin: dict[float, TrainedPairs] = {}
         for margin in config.margins(similarity):
             by_margin[margin] = train_pairs(similarity, margin, 0, data, config)
@@ -254,7 +257,7 @@ def _entail(train: Path, validation: Path, test: Path, config: EntailConfig, out
             "threshold": [training.metrics.threshold for training in trainings],
             "epoch": [training.metrics.epoch for training in trainings],
         }
-    # What a model must beat: to answer always the same.
+    # What a model must beat: the same answer for all pairs.
     entailed = data.test.entailed.double().mean().item()
     results["most frequent class"] = {"test": [100 * max(entailed, 1 - entailed)]}
     text = write_results(output, "entailment", results, to_markdown(results, data))
@@ -269,7 +272,7 @@ def train_pairs(similarity: str, margin: float, seed: int, data: EntailmentData,
 
     Args:
         similarity: how two sentences are compared, a key of MARGINS.
-        margin: by which the penalty of a pair that is not entailed must exceed 0.
+        margin: the least penalty that a pair which is not entailed is to have.
         seed: of the first weights and of the order of the pairs.
         data: the pairs to train, validate and test on.
         config: of the training.
@@ -279,6 +282,7 @@ def train_pairs(similarity: str, margin: float, seed: int, data: EntailmentData,
     model = SentencePairs(similarity, config, data.words, data.vectors, Generator().manual_seed(seed)).to(device)
 
     def batches(epoch: int) -> Iterable[Tensor]:
+        """The train pairs in random order, some at a time: their row numbers, each (B,)."""
         generator = Generator().manual_seed(epoch_seed(seed, epoch))
         return torch.randperm(len(train.entailed), generator=generator).split(config.batch_size)
 
@@ -288,8 +292,10 @@ def train_pairs(similarity: str, margin: float, seed: int, data: EntailmentData,
         entailed = train.entailed[rows].to(device)
         return TrainingStep(pair_loss(penalties[entailed], penalties[~entailed], margin))
 
-    def evaluate(line: Line) -> Line:
-        """The threshold that is right for most validation pairs, and the share of them in %."""
+    def evaluate(_: Line) -> Line:
+        """The threshold that is right for most validation pairs, and the share of them in %, to add to the epoch's
+        line of the log (which is given, and not needed).
+        """
         penalties = penalties_of(model, data.validation)
         threshold = best_threshold(penalties, data.validation.entailed)
         return {

@@ -1,6 +1,6 @@
 """Hypernym prediction on WordNet: penalties of pairs, and Table 1 and Figure 2 of Vendrov et al. (2016).
 
-A penalty E (below, above) is low where the first concept lies below the second one.
+A penalty E(below, above) is low where the first concept lies below the second one, as "dog" lies below "animal".
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ PAPER = {"transitive": 88.2, "word2gauss": 86.6, "symmetric": 84.2, "bilinear": 
 # Settings that do not decide what is learned
 NOT_LEARNED = {"rows", "false_pairs", "seeds", "wordnet", "concepts", "device", "threads"}
 PLANE_STEPS = 500
-RESTARTS = 5  # of the points of a plane, as some first points end in a bad order
+RESTARTS = 5  # trainings of the points of a plane, as some initial points end in a bad order
 PLANE_RATE = 0.2  # of Adagrad
 STYLES = {
     "right": ("0.75", "-"),
@@ -52,24 +52,27 @@ STYLES = {
     "spurious": (COLOURS[1], ":"),
 }  # of lines: colour, style
 Shares = dict[str, float]  # in %: the accuracy, and the shares of the true pairs found and of the false pairs refused
-Results = Mapping[str, dict[str, list[Shares]]]  # by kind of false pairs and row, one for each seed
+Results = Mapping[str, dict[str, list[Shares]]]  # by kind of false pairs, then by row of Table 1: one for each seed
 
 
 class Energy(nn.Module):
-    """The penalties E, and free vectors (concepts, dim) of any sign, uniform in [-0.1, 0.1] at first."""
+    """A penalty E, and a vector for each concept, (concepts, dim), of any sign, uniform in [-0.1, 0.1] at first."""
 
     def __init__(self, concepts: int, dim: int, generator: Generator) -> None:
         super().__init__()
         self.points = _table(self._first(torch.empty(concepts, dim), generator))
 
     def _first(self, vectors: Tensor, generator: Generator) -> Tensor:
+        """The initial vectors, of the shape of these."""
         return (vectors.uniform_(generator=generator) - 0.5) / 5
 
     def _penalties(self, lower: Tensor, upper: Tensor) -> Tensor:
+        """E (n,) of vectors (n, dim) of lower and upper concepts."""
         raise NotImplementedError
 
     def forward(self, below: Tensor, above: Tensor) -> Tensor:
-        """The penalties (n,) of concepts (n,); looks both up at once, as a look-up's gradient has the table's size."""
+        """The penalties E(below, above), (n,), of numbers of concepts (n,)."""
+        # both are looked up at once, as the gradient of each look-up is as large as the whole table
         return self._penalties(*self.points(torch.stack([below, above])))
 
     def constrain(self) -> None:
@@ -77,7 +80,7 @@ class Energy(nn.Module):
 
 
 class Symmetric(Energy):
-    """E = 1 - cosine: which of the two lies below is not told."""
+    """E = 1 - cosine, which does not tell which of the two lies below."""
 
     def _penalties(self, lower: Tensor, upper: Tensor) -> Tensor:
         return 1 - functional.cosine_similarity(lower, upper)
@@ -118,7 +121,7 @@ class Gaussians(Energy):
         self.logs = _table(torch.zeros(concepts, dim))  # ln σ²
 
     def forward(self, below: Tensor, above: Tensor) -> Tensor:
-        """The penalties (n,) of concepts (n,)."""
+        """The penalties E(below, above), (n,), of numbers of concepts (n,)."""
         pairs = torch.stack([below, above])
         log_below, log_above = self.logs(pairs)
         mean_below, mean_above = self.points(pairs)
@@ -132,6 +135,7 @@ class Gaussians(Energy):
 
 
 def _table(vectors: Tensor) -> nn.Embedding:
+    """A trainable look-up table that begins with these vectors (n, dim)."""
     return nn.Embedding.from_pretrained(vectors, freeze=False)
 
 
@@ -147,20 +151,22 @@ def pair_loss(true: Tensor, false: Tensor, margin: float) -> Tensor:
 
 
 def max_margin_loss(true: Tensor, false: Tensor, margin: float) -> Tensor:
-    """Σ max(0, α + E_true - E_false) over pairs and a false pair made of each, a scalar; true, false: (n,)."""
+    """Σ max(0, α + E_true - E_false), a scalar. true: (n,) penalties of related pairs; false: (n,), of the false pair
+    made of each; margin: α.
+    """
     return (margin + true - false).clamp(min=0).sum()
 
 
 class EnergyKind(NamedTuple):
-    """How the penalty of a row is trained: its model, its loss, and the loss's margin."""
+    """How the penalty of a row of Table 1 is trained: its model, its loss, and the loss's margin."""
 
     model: type[Energy]
     loss: Callable[[Tensor, Tensor, float], Tensor]
     margin: float
 
 
-# Bilinear penalties have no lower bound, and word2gauss has a margin between a true and a false pair: their losses are
-# taken pair by pair.
+# Bilinear penalties have no lower bound, and word2gauss has a margin between a true and a false pair: both have a loss
+# that compares true and false pairs.
 ENERGIES: Mapping[str, EnergyKind] = {
     "word2gauss": EnergyKind(Gaussians, max_margin_loss, 7.0),
     "symmetric": EnergyKind(Symmetric, pair_loss, 1.0),
@@ -174,7 +180,7 @@ def best_threshold(penalties: Tensor, related: Tensor) -> float:
     related: (n,) bool. Among equal accuracies the lowest threshold is taken; -inf relates no pair.
     """
     values, order = penalties.double().sort(stable=True)
-    # Calling the first k pairs related gains one for each that is, and loses one for each that is not: (n + 1,).
+    # right[k], (n + 1,): if the k lowest penalties count as related, the pairs that are, less those that are not.
     gains = (2 * related[order].double() - 1).cumsum(0)
     right = torch.cat([values.new_zeros(1), gains])
     right[1:-1][values[:-1] == values[1:]] = -torch.inf  # no threshold lies between equal penalties
@@ -185,7 +191,7 @@ def best_threshold(penalties: Tensor, related: Tensor) -> float:
 
 
 def threshold_accuracy(penalties: Tensor, related: Tensor, threshold: float) -> float:
-    """The share, in %, of pairs whose relation "E <= threshold" tells; penalties: (n,), related: (n,) bool."""
+    """The share, in %, of pairs that "related if E <= threshold" tells right; penalties: (n,), related: (n,) bool."""
     return 100 * ((penalties.double() <= threshold) == related).double().mean().item()
 
 
@@ -203,14 +209,14 @@ def predict_hypernyms(config: HypernymConfig, output: Path, say: Say = silent) -
 
 
 class SavedResult(TypedDict, total=False):
-    """What stands beside the vectors of a row: the hash of the settings they were trained by, and their test."""
+    """What is stored with the vectors of a row: the hash of the settings of their training, and the test's result."""
 
     settings: str
     found: Shares
 
 
 def _predict_hypernyms(config: HypernymConfig, output: Path, say: Say) -> str:
-    """Make the rows in a folder that no other command writes."""
+    """Make the rows of Table 1 in a folder that no other command writes."""
     torch.set_num_threads(config.threads)
     device = choose_device(config.device)
     taxonomy = read_taxonomy(config.wordnet)
@@ -262,7 +268,7 @@ def _read_result(file: Path, say: Say) -> SavedResult:
 
 
 def reachable_pairs_accuracy(split: Split, concepts: int) -> Shares:
-    """The row without learning: a pair is true if a chain of the pairs that are not for the test connects it."""
+    """The row "transitive", without learning: a test pair counts as true if a chain of the other pairs connects it."""
     true_pairs = [part.pairs[part.related].numpy() for part in (split.validation, split.threshold)]
     reachable = transitive_closure(np.concatenate([split.train, *true_pairs]), concepts)
     penalties = torch.from_numpy(~in_closure(split.test.pairs.numpy(), reachable)).double()
@@ -270,7 +276,7 @@ def reachable_pairs_accuracy(split: Split, concepts: int) -> Shares:
 
 
 class TrainedEnergy(NamedTuple):
-    """A penalty as it was at its best on the validation pairs, on the CPU, and its test."""
+    """A penalty with the vectors that were best on the validation pairs, on the CPU, and its accuracy on test pairs."""
 
     energy: Energy
     shares: Shares
@@ -289,11 +295,11 @@ def train_energy(
     """Train a penalty; false pairs to train on are drawn anew in every epoch.
 
     Args:
-        row: of ENERGIES.
+        row: of Table 1, a key of ENERGIES.
         split: the pairs.
-        taxonomy: that they are of.
+        taxonomy: the concepts and all true pairs.
         config: how it is trained.
-        seed: of the first vectors, and of what is drawn.
+        seed: of the initial vectors, and of the random order and false pairs.
         say: called with a line after each epoch.
         clean: see `false_pairs`.
     """
@@ -302,7 +308,7 @@ def train_energy(
     energy = kind.model(len(taxonomy.names), config.dim, Generator().manual_seed(seed)).to(device)
     margin = kind.margin if config.margin is None else config.margin
     rng = np.random.default_rng([seed, 1])
-    # The accuracy is measured every 100 batches and at the end of an epoch: `fit` is given such a span as an epoch.
+    # The accuracy is measured every 100 batches and at the end of an epoch: such a span is what `fit` calls an epoch.
     spans_per_epoch = math.ceil(len(split.train) / (config.batch_size * EVALUATED_EVERY))
 
     def epoch_spans() -> Iterator[list[tuple[Tensor, Tensor]]]:
@@ -318,7 +324,7 @@ def train_energy(
     all_spans = (span for _ in range(config.epochs) for span in epoch_spans())
 
     def penalties_of(pairs: Tensor) -> Tensor:
-        """How much each pair (n, 2) of concepts violates "the first is below the second": (n,)."""
+        """The penalties (n,) of pairs (n, 2): how much each violates "the first concept is below the second"."""
         below, above = to_device(pairs, device).T
         penalties: Tensor = energy(below, above)
         return penalties
@@ -347,7 +353,7 @@ def train_energy(
             say(f"{row}, seed {seed}, epoch {epoch}: {best:.1f} % right on validation pairs at best")
 
     # Adam moves the vectors of all concepts in every step, as in the paper. With sparse gradients, which move those of
-    # the batch alone, the order learns far less of rare concepts.
+    # the batch alone, the row "order" learns far less of rare concepts.
     history = fit(
         {"energy": energy},
         {"optimizer": torch.optim.Adam(energy.parameters(), lr=config.learning_rate, fused=True)},
@@ -365,7 +371,7 @@ def train_energy(
 
 
 def _accuracies(penalties: Tensor, related: Tensor, threshold: float) -> Shares:
-    """The accuracy of "E <= threshold", and what of the related and of the unrelated pairs it tells right, in %.
+    """The accuracy of "related if E <= threshold", and the shares of true and of false pairs that it tells right, in %.
 
     Args:
         penalties: (n,) E of each pair.
@@ -397,7 +403,7 @@ def to_markdown(results: Results, config: HypernymConfig) -> str:
 
 
 class Plane(NamedTuple):
-    """Points (n, 2) of the order of n concepts, and (n, n) bool, the pairs that their coordinates relate."""
+    """Points (n, 2) of n concepts; related: (n, n) bool, whether by its coordinates concept i lies below concept j."""
 
     points: Tensor
     related: Tensor
@@ -426,7 +432,7 @@ def fit_plane(related: Tensor, steps: int = PLANE_STEPS) -> Plane:
         return order_penalty(points[:, :, None], points[:, None])
 
     def step(number: int, epoch: int) -> TrainingStep:
-        """The loss of all pairs, summed over the restarts, which do not meet."""
+        """The loss of all pairs, summed over the restarts, which have no points in common."""
         penalties = all_penalties(plane[0])
         return TrainingStep(pair_loss(penalties[:, related], penalties[:, is_unrelated], 1.0))
 

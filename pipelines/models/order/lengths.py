@@ -27,9 +27,9 @@ from ..similarities import COSINE, VectorSimilarity
 from ..trainer import OBJECTIVES
 from ..trainer.evaluate import load_with_corpus
 
-PAPER = "cosine 9.7 and 47.6, order 6.4 and 34.0"  # mean ranks of section 4.6
-TOP = 5
-BOTH = "both of two objects"
+PAPER = "cosine 9.7 and 47.6, order 6.4 and 34.0"  # its mean ranks, of the image and of the longer caption
+TOP = 5  # images shown for a composition
+BOTH = "both of two objects"  # a kind of composition
 EXAMPLES = 10  # compositions whose best images are written
 
 
@@ -92,14 +92,14 @@ class LengthRanks(TypedDict):
 def length_ranks(split: EmbeddedSplit, words: Tensor, pairs: int) -> LengthRanks:
     """Mean ranks over the pairs of captions of one image that differ most in their number of words.
 
-    - "image": where a caption's own image ranks among all images; over both captions of each pair.
-    - "longer": where the longer caption ranks among all captions if the shorter one is the query. The candidates take
-      the place of images: a longer caption says more, and so lies below the shorter one, E(candidate, query) = 0.
+    - "image": where a caption's own image ranks among all images. Over all captions of the pairs; each counts once.
+    - "longer": where the longer caption ranks among all captions if the shorter one is the query. The candidates are
+      scored as images are: a longer caption says more, so the order places it below the shorter one, as an image.
 
     Args:
         split: the vectors of n captions and their images.
         words: (n,) how many words each caption has, on the CPU.
-        pairs: how many are compared.
+        pairs: how many pairs are compared, at most.
     """
     images = split.image_vectors
     captions = split.caption_vectors
@@ -107,14 +107,14 @@ def length_ranks(split: EmbeddedSplit, words: Tensor, pairs: int) -> LengthRanks
     lengths = {"image": split.image_of_caption.numpy(), "words": words.numpy()}
     table = pd.DataFrame(lengths).reset_index(names="row")
     # All ordered pairs of captions of an image, of which those with a longer second one stay.
-    both = table.merge(table, on="image", suffixes=("_short", "_long"))
-    both["more"] = both["words_long"] - both["words_short"]
-    both = both[both["more"] > 0].sort_values(["more", "row_short", "row_long"], ascending=[False, True, True])
-    if not len(both):
+    two = table.merge(table, on="image", suffixes=("_short", "_long"))
+    two["more"] = two["words_long"] - two["words_short"]
+    two = two[two["more"] > 0].sort_values(["more", "row_short", "row_long"], ascending=[False, True, True])
+    if not len(two):
         raise ValueError("split must have images with two captions of different length, has none")
-    kept = torch.from_numpy(both[["row_short", "row_long"]].to_numpy()[:pairs].copy()).to(images.device)
+    kept = torch.from_numpy(two[["row_short", "row_long"]].to_numpy()[:pairs].copy()).to(images.device)  # (pairs, 2)
     shorter, longer = kept.T
-    rows = kept.flatten().unique()
+    rows = kept.flatten().unique()  # a caption may be in several pairs
     image_of_rows = split.image_of_caption.to(images.device)[rows]
     image_ranks = ranks_in_rows(similarity.by_text(captions[rows], images), image_of_rows)
     scores = similarity.by_text(captions[shorter], captions)
@@ -129,8 +129,8 @@ def length_ranks(split: EmbeddedSplit, words: Tensor, pairs: int) -> LengthRanks
 
 
 class NamedObjects(NamedTuple):
-    """N objects that captions name, sorted; shown_on: (N, I) bool, of which images these captions are; pairs: (Q, 2),
-    those that images have together.
+    """N objects that captions name. names: sorted. shown_on: (N, I) bool, True where a caption of the image names the
+    object. pairs: (Q, 2), indices of two objects that enough images have together.
     """
 
     names: list[str]
@@ -176,8 +176,8 @@ def compositions(
         vectors: (N, d) of N words.
         shown_on: (N, I) bool, whether the captions of each of I images name the word.
         pairs: (Q, 2) the indices of the two words of Q queries.
-        images: (I, d) their vectors.
-        similarity: of a text and an image.
+        images: (I, d) the vectors of the images.
+        similarity: of the model: the cosine, or that of the order.
 
     Returns:
         By the kind of composition, the scores of the images and which of them are right. The kind with an image has

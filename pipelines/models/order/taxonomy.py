@@ -20,8 +20,8 @@ Pairs = npt.NDArray[np.int64]  # (n, 2): a concept and one above it
 
 
 class Taxonomy(NamedTuple):
-    """Concepts by number. names: such as "dog.n.01". closure: (P, 2), each with all above it, in ascending order.
-    chains: (P,), by how many chains of hypernyms a pair is connected.
+    """Concepts by number. names: such as "dog.n.01". closure: (P, 2), the pairs of each concept and every one above it,
+    in ascending order. chains: (P,), by how many chains of hypernyms a pair is connected.
     """
 
     names: list[str]
@@ -30,14 +30,16 @@ class Taxonomy(NamedTuple):
 
 
 class HeldOut(NamedTuple):
-    """Pairs of concepts (n, 2) and whether the first lies below the second, (n,) bool: as many true as false ones."""
+    """Pairs of concepts (n, 2); related: (n,) bool, whether the first lies below the second, which half of them do."""
 
     pairs: Tensor
     related: Tensor
 
 
 class Split(NamedTuple):
-    """True pairs (n, 2) to train on, and pairs to stop training by, to set the threshold by, and to test."""
+    """True pairs (n, 2) to train on; and true and false pairs that choose the best epoch (validation), that set the
+    threshold, and that test.
+    """
 
     train: Pairs
     validation: HeldOut
@@ -81,7 +83,9 @@ class Chains(NamedTuple):
 
 
 def count_chains(edges: Pairs, concepts: int) -> Chains:
-    """The closure of edges (E, 2), and the number of chains. Raises ValueError for a circle."""
+    """The transitive closure of edges (E, 2), and how many chains of edges connect each pair of it. Raises ValueError
+    for a circle.
+    """
     direct = csr_array((np.ones(len(edges), np.int64), edges.T), shape=(concepts, concepts))
     # Power k of the matrix of edges counts the chains of k edges; their sum counts all of them.
     power = direct
@@ -108,8 +112,8 @@ def transitive_closure(edges: Pairs, concepts: int) -> Pairs:
 
 
 def in_closure(pairs: Pairs, closure: Pairs) -> npt.NDArray[np.bool_]:
-    """Which of the pairs (n, 2) are in a closure (P, 2), in ascending order: (n,). By bisection: np.isin is slower."""
-    # A pair as one number, which keeps the order of the closure.
+    """Which of the pairs (n, 2) are in a closure (P, 2), which is in ascending order: (n,) bool."""
+    # Each pair becomes one number, in the order of the closure, to search by bisection; np.isin is slower.
     concepts = 1 + max(pairs.max(), closure.max())
     wanted = pairs[:, 0] * concepts + pairs[:, 1]
     known = closure[:, 0] * concepts + closure[:, 1]
@@ -121,8 +125,8 @@ def split_pairs(taxonomy: Taxonomy, held_out: int, rng: np.random.Generator, *, 
     """The true pairs of concepts, shuffled and split: `held_out` in each part but train, with as many false pairs.
 
     threshold: the part on which a threshold of penalties is chosen that tells true pairs from false ones.
-    clean: each pair once, and false pairs that are false. Else, as Vendrov et al. (2016), a pair once for each chain
-    that connects it, so that train and the other parts share some, and false pairs as they are drawn.
+    clean: each pair occurs once, and all false pairs are false. Else, as in Vendrov et al. (2016), a pair occurs once
+    for each chain that connects it, so that train shares pairs with the other parts, and false pairs may be true.
     Raises ValueError if fewer than half of the pairs are left to train on.
     """
     closure = taxonomy.closure if clean else np.repeat(taxonomy.closure, taxonomy.chains, 0)
@@ -148,12 +152,12 @@ def with_false_pairs(true: Pairs, taxonomy: Taxonomy, rng: np.random.Generator, 
 def false_pairs(pairs: Pairs, taxonomy: Taxonomy, rng: np.random.Generator, *, clean: bool = True) -> Pairs:
     """Each of the pairs (n, 2) with one end, either with equal chance, replaced by a random concept.
 
-    clean: draw again what is in the closure, or relates a concept to itself. Else some 14 % of WordNet's are true:
-    whatever replaces the concept of (concept, entity) lies below entity, too.
+    clean: pairs that are in the closure, or relate a concept to itself, are drawn again. Else some 14 % of WordNet's
+    are true: whatever replaces "dog" in (dog, entity) lies below entity, too.
     """
     concepts = len(taxonomy.names)
     false = pairs.copy()
-    rows = np.arange(len(pairs))  # those to draw, at first all
+    rows = np.arange(len(pairs))  # those still to draw, at first all
     while len(rows):
         false[rows] = pairs[rows]
         other = rng.integers(0, concepts, len(rows))

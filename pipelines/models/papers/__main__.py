@@ -1,8 +1,8 @@
 """Measure the papers' tables: `python -m negcap.pipelines.models.papers SOURCE --output DIR`.
 
 SOURCE is a folder in the VSE++ layout, such as Flickr8k: {train,dev}_caps.txt and _ims.npy. Everything is run with
-negcap's own commands (see --print). What is done is not done again, so that after an interruption the same command goes
-on. Then tables.md is written to DIR, and with --page the tables are put into a page of Markdown, between the markers
+negcap's own commands (see --print). Finished commands are not run again, so that after an interruption the same command
+goes on. Then tables.md is written to DIR; with --page the tables are put into a page of Markdown, between the markers
 <!-- table NAME --> and <!-- end NAME -->.
 """
 
@@ -97,7 +97,7 @@ def run_steps(plan: Sequence[PlanStep], source: Path, output: Path, at_once: int
             for step in ready[: at_once - len(running)]:
                 waiting.remove(step)
                 with (output / "log" / f"{step.name}.txt").open("wb") as log:
-                    # In a session of its own, so that an interruption ends it with all its workers, see below
+                    # In a new session, so that an interruption can end it with all its workers, see below
                     command = [*NEGCAP, *step.command]
                     running[step] = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
             if not running:

@@ -22,8 +22,8 @@ from ....augment.operators import PRESETS
 from ....augment.settings import AtLeastOne, Settings
 
 PAPERS = tomllib.loads(Path(__file__).with_name("papers.toml").read_text("utf-8"))
-# In the text of a command, what is in brackets is for the sizes short and trained, [of short|of trained] if they
-# differ; names of folders are in braces
+# In the text of a command, brackets hold flags of the sizes short and trained, [short|trained] if they differ; braces
+# hold names of folders
 OF_SIZES = re.compile(r"\[(.*?)\]")
 FOLDER = re.compile(r"\{\w+\}[^ ,|\]]*")
 Part = Literal["vse-c", "univse", "ablations", "words", "blanks", "saliency", "augmented", "order", "mha-d"]
@@ -42,8 +42,8 @@ FALLING = {
 HALVED = {"house": "[--epochs 6|--epochs 15 --set constant=8]", "paper": "[--epochs 6|]"}  # of UniVSE
 FEWER = "[--set train_captions=2|]"  # of an image's five: what UniVSE's ablations are trained on at the short size
 ONE_CORE = "--threads 1 --device {device}"  # as two commands are run at once
-FEW = "--per-family 1"  # negatives of attacks that a table does not show
-ONCE = MappingProxyType({"evaluation": ""})
+FEW = "--per-family 1"  # for evaluations whose table does not show VSE-C's attacks
+ONCE = MappingProxyType({"evaluation": ""})  # one evaluation, without further flags, into the folder `evaluation`
 
 
 class PapersJob(NamedTuple):
@@ -124,8 +124,10 @@ class PlanStep(NamedTuple):
 
 
 def planned_steps(settings: PapersConfig) -> list[PlanStep]:
-    """Everything that the parts of `settings` need, all parts if it names none; a step is behind those that it needs. A
-    step needs those before it that write to a folder that its command names; `caption` writes to a run.
+    """The steps of all parts that `settings` names (of every part, if it names none), each after those that it needs.
+
+    A step needs the earlier steps that write to a folder which its command names. A command writes to its --output;
+    `caption` writes to a run.
     """
     # what stands in the place of {source}, {run}, … in the text of a command
     in_braces = ("source", "output", "run", "captions", "languages", "split", "limit", "device")
@@ -160,7 +162,7 @@ def _jobs_of_parts(settings: PapersConfig) -> list[PapersJob]:
 
 
 def flags_of_size(flags: str, size: str) -> str:
-    """What a size has of the flags in brackets: "of short|of trained", or the same for both."""
+    """The flags of a size among those in brackets: "short|trained", or the same for both; none for the size full."""
     short, bar, trained = flags.partition("|")
     return {"short": short, "trained": trained if bar else short, "full": ""}[size]
 
@@ -172,7 +174,7 @@ def _jobs_of_run(settings: PapersConfig) -> Jobs:
     if settings.size == "full":
         operators += " --per-family 1000"  # of an operator: the paper's pool of about 1,000 a caption
     features = "features {source} --output {run}"
-    # Words of the train captions alone replace others: a model would read another one as <unk>
+    # lexicon=own: only words of the train captions are inserted, as a model would read others as <unk>
     commands = [f"build {{source}} --output {{run}} {operators} --components --set lexicon=own", features]
     if settings.has_grid and not {"ablations", "univse"}.isdisjoint(settings.parts or PARTS):
         commands.append(f"{features} --array grid --table features_grid")
@@ -205,7 +207,7 @@ def _training_jobs(
     """The jobs that train models by each recipe and with each seed; grid: also models that need features of regions."""
     for recipe, seed, name in product(recipes, range(seeds), names):
         model, flags, evaluation = PAPERS["models"][name]
-        # Flags make a variant of negcap's defaults (house): other recipes train the plain models only.
+        # A model with flags is a variant of negcap's recipe (house): other recipes train only models without flags.
         is_variant_of_house = recipe != "house" and flags
         if is_variant_of_house or ("grid" in flags and not grid):
             continue
@@ -271,7 +273,7 @@ def _augmented_jobs(settings: PapersConfig) -> Jobs:
         size = f"--epochs {epochs} --set decay_every={4 * epochs // 5} --set warm_up={epochs // 2}"
         all_flags = f"--seed {seed} {flags} {SMALL['house']} [{short_size}|{size}]"
         trainings.append((flags, _training_job(f"{name}@house-{seed}", "vse++", all_flags, "{captions}")))
-    # Trainings on captions of the second captioner, few, come last, as all commands behind a captioner's wait for it.
+    # Trainings on captions of the second captioner, "few", come last, as all commands after its training wait for it.
     yield from (job for flags, job in trainings if "few" not in flags and not (is_short and "gan" in flags))
     if not is_short:
         yield PapersJob("few", PAPERS["captioner"]["few"])
@@ -286,8 +288,8 @@ def _order_jobs(settings: PapersConfig) -> Jobs:
         yield _training_job(f"{name}@paper-{seed}", "order", all_flags, run="{captions}")
 
 
-# At the size trained MHA-D leaves the plateau of the hardest negative after some 15 epochs of 197 steps, so that it has
-# twice as many
+# MHA-D's sizes. At the size trained it leaves the plateau of the hardest negative after some 15 epochs of 197 steps, so
+# it is trained for twice as many
 HEADS = (
     "[--set word_dim=32 --set attention_dim=16 --epochs 2"
     "|--set word_dim=64 --set attention_dim=32 --epochs 36 --set decay_every=30]"
@@ -300,7 +302,6 @@ def _mha_d_jobs(settings: PapersConfig) -> Jobs:
     """
     if not (settings.has_languages and settings.has_grid) and "mha-d" not in settings.parts:
         return
-    # in braces names of folders, which `planned_steps` fills in
     build = "build {source} --output {languages} --only ingest --language all"
     features = "features {source} --output {languages} --array grid --table features_grid"
     yield PapersJob("languages", [build, features])
@@ -329,9 +330,11 @@ WITHOUT_NEGATIVES = ("augmented", "order", "mha-d")  # parts that train and eval
 
 
 def finished(steps: Iterable[PlanStep], source: Path, output: Path) -> set[str]:
-    """The names of those of the steps that are done; a step is behind those that it needs. As with make, a step is done
-    if its mark has its command, and is not older than the marks of the steps that it needs or, if it needs none, than
-    the files of `source`. The code is not compared: after a change of it that matters, delete OUTPUT/done.
+    """The names of the steps that are done; `steps` has each after those that it needs.
+
+    As with make, a step is done if its mark, a file, holds its command and is not older than the marks of the steps
+    that it needs or, if it needs none, than the files of `source`. The code is not compared: after a change of it that
+    matters, delete OUTPUT/done.
     """
     time_done: dict[str, int] = {}
     source_changed = max((file.stat().st_mtime_ns for file in source.glob("*")), default=0)

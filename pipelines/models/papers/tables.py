@@ -26,9 +26,10 @@ from ..figures import Figure, format_difference, format_interval, markdown_table
 from ..trainer.compare import VariantResult, summarize
 from .plan import PAPERS, PARTS, PapersConfig
 
-OF_CAPTIONS = ("augmented", "order-2")  # tables of models that are evaluated on a run without negatives
-OF_LANGUAGES = ("mha-d",)  # and on one with captions in several languages
-CLAIMED_OF = re.compile(r"\+max|-grid.*|-falling")  # variants of a model for which its paper's claim is checked, too
+OF_CAPTIONS = ("augmented", "order-2")  # tables of models that are evaluated on the run without negatives
+OF_LANGUAGES = ("mha-d",)  # tables of models that are evaluated on the run with captions in several languages
+# The ends of names of variants, such as `univse-falling`: what the paper claims of the model is checked for them, too
+CLAIMED_OF = re.compile(r"\+max|-grid.*|-falling")
 RANKS = "evaluation/ranks.parquet"  # in the folder of a training
 Rows = list[list[str]]
 Folders = dict[int, Path]  # of trainings, by their seed
@@ -36,8 +37,8 @@ BY_CHANCE = 0.025  # the share of 95 % intervals that lie on the paper's side of
 Json = dict[str, Any]  # the content of a JSON file of results
 KINDS = ("object", "attribute", "relation")
 MOST = 20  # negatives of a family that attack a caption
-LEAST = (1, 5, 10, MOST)
-RSUM_AND_ATTACKS = ("retrieval/rsum", "sum of attacks")
+LEAST = (1, 5, 10, MOST)  # how many negatives of each family are enough: images that have them are counted
+RSUM_AND_ATTACKS = ("retrieval/rsum", "sum of attacks")  # places of metrics, see `_metric_at`
 
 
 class TableColumn(NamedTuple):
@@ -53,8 +54,9 @@ class TableColumn(NamedTuple):
 class ComparedTable(NamedTuple):
     """A table that compares models: the entry `compared` of papers.toml, which explains it.
 
-    reported: the paper's values by model, those of the last columns if there are fewer. differences: pairs of models.
-    without_span: the numbers of the columns that have means only.
+    reported: by model, the paper's values; if they are fewer than the columns, those of the last ones. differences: the
+    pairs of models whose difference is shown. without_span: the numbers of the columns that show the mean over seeds
+    without the least and the greatest value.
     """
 
     columns: list[TableColumn]
@@ -91,8 +93,8 @@ TITLES = {name: f"`{name}`" for name in PAPERS["augmented"]} | PAPERS["titles"]
 
 
 def tables(settings: PapersConfig) -> dict[str, str]:
-    """The tables by name, as Markdown, with a row for everything of the plan that has been measured. Of a table without
-    a row, a sentence that says so.
+    """The tables by name, as Markdown, with a row for everything of the plan that has been measured. In the place of a
+    table without rows stands a sentence that says so.
     """
     return {name: table(settings) or "Nothing of this is measured yet." for name, table in TABLES.items()}
 
@@ -104,7 +106,7 @@ def read_results(file: Path) -> Json:
 
 
 def read_evaluation(folder: Path, what: str = "evaluation") -> Json:
-    """The metrics that an evaluation of a model has written to the folder `what` in its own."""
+    """The metrics that an evaluation of a model has written to the folder `what` in the model's folder."""
     return read_results(folder / what / "evaluation.json")
 
 
@@ -122,7 +124,9 @@ def trained_folders(
 
 
 def read_evaluations(settings: PapersConfig, model: str, recipe: str) -> list[Json]:
-    """The evaluations of a model by all seeds on disk, or of UniVSE's sentence with some components."""
+    """The evaluations of a model by all seeds on disk. Some "models" are UniVSE's sentence vector with some kinds of
+    components; their evaluations are in a folder of this name in UniVSE's.
+    """
     results = "evaluation"  # the folder of the results in that of the model
     if model in PAPERS["of_sentence"]:
         results = model
@@ -137,14 +141,14 @@ def title_with_seeds(title: str, recipe: str, number: int) -> str:
 
 
 def read_probe(settings: PapersConfig, task: str) -> Json:
-    """The rows of `negcap probe`, by model; task: words or blanks."""
+    """The rows that `negcap probe` has written, by model, of a task: words or blanks."""
     rows = read_results(settings.output / task / f"{task}.json").get("rows", {})
     return {name.removesuffix("@house-0"): row for name, row in rows.items()}
 
 
 class Difference(NamedTuple):
-    """How far apart two models are. seeds: those that both have been evaluated with; none: there are no figures.
-    figures: the difference of each metric over these seeds, with its interval, see VariantResult.minus.
+    """How far apart two models are. seeds: those that both have been evaluated with; if empty, there are no figures.
+    figures: by metric, the difference over these seeds, with its interval, see VariantResult.minus.
     """
 
     seeds: tuple[int, ...] = ()
@@ -158,10 +162,10 @@ def difference(settings: PapersConfig, table: str, first: str, second: str, reci
 
     Args:
         settings: where the models are.
-        table: its name.
+        table: the name of the table.
         first: the name of a model.
-        second: that of the model it is compared with.
-        recipe: of RECIPES.
+        second: the name of the model it is compared with.
+        recipe: of the trainings, a key of RECIPES.
     """
     if table in OF_LANGUAGES:
         run = settings.languages
@@ -177,7 +181,7 @@ def difference(settings: PapersConfig, table: str, first: str, second: str, reci
     of_first = tuple(first_folders[seed] for seed in seeds)
     of_second = tuple(second_folders[seed] for seed in seeds)
     folder_of_queries = {_read_queries(folder): folder for folder in (*of_first, *of_second)}
-    # A difference of models on different captions would be that of the captions.
+    # Models on different captions would differ because their captions do.
     if len(folder_of_queries) > 1:
         names = " and ".join(folder.name for folder in folder_of_queries.values())
         raise ValueError(f"models must be evaluated on the same captions, {names} are not: evaluate them anew")
@@ -193,7 +197,7 @@ def _read_queries(folder: Path) -> tuple[str, ...]:
 
 @cache
 def _summarize_trainings(folders: tuple[Path, ...], run: Path) -> VariantResult:
-    """The metrics of a model's trainings; computed once, as a model stands in several differences."""
+    """The metrics of a model's trainings; cached, as a model is part of several differences."""
     captions = pa.concat_tables(read_table(run, "captions", ["caption_id", "image_id"]))
     image = dict(zip(captions["caption_id"].to_pylist(), captions["image_id"].to_pylist(), strict=True))
     evaluations = [Evaluation(read_evaluation(folder), pd.read_parquet(folder / RANKS)) for folder in folders]
@@ -201,7 +205,9 @@ def _summarize_trainings(folders: tuple[Path, ...], run: Path) -> VariantResult:
 
 
 def verdict(paper: float, measured: Figure, seeds: int) -> str:
-    """Whether a difference that a paper reports comes out. No verdict rests on one seed."""
+    """Whether the measured difference has the sign of the paper's: it comes out if all of its interval has. With one
+    seed there is no verdict, only the sign.
+    """
     if seeds == 1:
         return f"one seed: sign {'as' if measured.value * paper > 0 else 'not as'} in the paper"
     low, high = measured.interval
@@ -248,7 +254,7 @@ def _comparison_table(
     Args:
         name: a key of COMPARED.
         settings: of the plan, which say where the evaluations are.
-        more: gives further rows, which stand before the differences.
+        more: gives further rows, which are put before the differences.
     """
     table = COMPARED[name]
     head = ["", *(column.title for column in table.columns)]
@@ -265,7 +271,7 @@ def _comparison_table(
 
 
 def _reported_rows(table: ComparedTable) -> Rows:
-    """The paper's figures; those of a table with fewer columns stand in the last ones."""
+    """The paper's figures, a row per model; if the paper has fewer columns, they stand in the last ones."""
     rows = []
     for model in table.models:
         if model in table.reported:
@@ -320,14 +326,14 @@ def _difference_title(first: str, second: str) -> str:
 
 
 def _coverage_table(settings: PapersConfig) -> str:
-    """How many of the trainings of each part are evaluated, and the models of which none is. Without the parts whose
-    models all belong to another one.
+    """How many of the trainings of each part of the plan are evaluated, and the models of which none is. A part whose
+    trainings all belong to an earlier part is left out.
     """
     rows = []
     counted: set[str] = set()
     for part, jobs in PARTS.items():
         trainings = [job.name for job in jobs(settings) if job.commands[0].startswith("train ")]
-        # Of words, blanks and saliency, all models are those of vse-c.
+        # The parts words, blanks and saliency train nothing of their own, but use the models of vse-c.
         if counted.issuperset(trainings):
             continue
         counted.update(trainings)
@@ -349,13 +355,13 @@ def _without_seed(training: str) -> str:
 def _claims_table(settings: PapersConfig) -> str:
     """A row for each difference of two models that a paper reports and that is measured, and whether it comes out.
 
-    Below them stands how many would come out by chance.
+    A sentence below the table says how many would come out by chance.
     """
     rows = []
     verdicts = []
     for name, table in COMPARED.items():
         for (first, second), (recipe, title) in product(table.differences, RECIPES.items()):
-            # what a paper says of a model, such as "univse", is asked of its variants, too: "univse-falling"
+            # what a paper says of a model, such as "univse", is checked for its variants, too: "univse-falling"
             reported = table.reported_difference(CLAIMED_OF.sub("", first), CLAIMED_OF.sub("", second))
             if not reported:
                 continue
@@ -390,12 +396,11 @@ def _sentence_on_chance(verdicts: Sequence[str]) -> str:
 
 
 def _training_table(settings: PapersConfig) -> str:
-    """How the trainings of the main rows went: the loss and the rsum on validation as they stood after each quarter of
-    the epochs, as means over the seeds on disk. All seeds of a row have the same steps and epochs, so the first one's
-    are shown.
+    """How the trainings of the main rows went: the loss, and the rsum on validation, after each quarter of the epochs,
+    as means over the seeds on disk. All seeds of a row have the same steps and epochs: those of the first are shown.
     """
-    # On the plateau where all vectors are equal, the two hinges of a pair are one margin each: then the loss divided by
-    # 2 margins is 1, whatever the margin, and a training that has left it shows less.
+    # While all vectors are equal, as in a training that learns nothing yet, the two hinges of a pair are one margin
+    # each: then the loss divided by 2 margins is 1, whatever the margin. A training that has got further shows less.
     quarters = range(1, 5)
     columns = [f"{metric}, {quarter}/4" for metric in ("loss ÷ 2 margins", "rsum") for quarter in quarters]
     models = [name for part in ("models", "augmented", "order", "mha-d") for name in PAPERS[part]]
@@ -435,7 +440,8 @@ def _supply_table(settings: PapersConfig) -> str:
         # how many negatives of each family a caption has: a row per caption, a column per family
         counts = pd.crosstab(negatives["caption_id"], negatives["operator"].map(family))
         counts = counts.reindex(index=captions["caption_id"], columns=list(FAMILIES), fill_value=0).clip(upper=MOST)
-        fewest = counts.min(axis=1).groupby(captions["image_id"].to_numpy()).min()  # of any caption and family
+        # by image, the least number that any of its captions has of any family
+        fewest = counts.min(axis=1).groupby(captions["image_id"].to_numpy()).min()
         enough = " · ".join(str((fewest >= least).sum()) for least in LEAST)
         rows.append(["measured", *(f"{mean:.1f}" for mean in counts.mean()), f"{enough} of {len(fewest):,}"])
     return markdown_table(head, rows)
@@ -459,7 +465,7 @@ def _words_table(settings: PapersConfig) -> str:
 
 
 def _blanks_table(settings: PapersConfig) -> str:
-    """VSE-C's Table 7."""
+    """VSE-C's Table 7: how often models fill in a blanked word of a caption, as reported and as measured."""
     columns = [(kind, top) for kind in ("noun", "preposition", "both") for top in ("R@1", "R@10")]
     rows = [[f"{TITLES[name]}, reported", *_reported_cells(values)] for name, values in REPORTED["blanks"].items()]
     for name, row in read_probe(settings, "blanks").items():
@@ -530,7 +536,7 @@ def _alpha_table(settings: PapersConfig) -> str:
 
 
 def _ablations_table(settings: PapersConfig) -> str:
-    """UniVSE's ablations beside the paper's, without those of Table 3."""
+    """UniVSE's ablations beside the paper's, except those of its Table 3, which that table has."""
     results = {
         name: read_evaluation(settings.model(f"univse-{name}"))
         for name in PAPERS["ablations"]

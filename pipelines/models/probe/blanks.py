@@ -43,7 +43,7 @@ TRAINING = FillerTraining()
 
 
 class Blanks(NamedTuple):
-    """The n captions of some images as word ids, and the m words of theirs that may be blanked. All on the CPU.
+    """n captions as word ids, and the m of their words that may be blanked. All on the CPU.
 
     tokens: (total,), offsets: (n + 1,), as in EncodedTexts. image: (n,) the row of each caption's features. starts: (n
     + 1,); the blanks of caption c are starts[c] to starts[c + 1]. position: (m,) the position of each blank in its
@@ -151,7 +151,7 @@ class BlankFiller(nn.Module):
             blanks: all of them.
             captions: (B,) those that are read.
             which: (b,) the blanks that are filled.
-            owner: (b,) the index in `captions` of each one's caption.
+            owner: (b,) the caption of each of these, as an index into `captions`.
             features: (I, D) of all images, on the CPU or on the device of the weights.
         """
         packed = pack_sentences(blanks.offsets, captions)
@@ -159,7 +159,7 @@ class BlankFiller(nn.Module):
         vectors = self.words[to_device(blanks.tokens[packed.positions].long(), device)]
         states, _ = self.gru(PackedSequence(vectors, packed.sizes))
         padded = pad_packed_sequence(states)[0][:, to_device(packed.inverse, device)]  # (T, B, 2 * states)
-        # At each position: what the words up to it say, and what those from the end down to it say
+        # At each position: the states after the words up to it, and after the words from the end back to it
         forwards, backwards = padded.chunk(2, 2)
         position = to_device(blanks.position[which], device)
         row = to_device(owner, device)
@@ -232,7 +232,7 @@ def blank_ranks(filler: BlankFiller, features: Tensor, blanks: Blanks, choices: 
             right = to_device(index_in_choices[blanks.words[which]], device)[:, None]
             scores = predicted @ choice_vectors.T
             right_scores = scores.gather(1, right)
-            scores.scatter_(1, right, -torch.inf)  # the right word is not nearer than itself
+            scores.scatter_(1, right, -torch.inf)  # so that the right word does not count as nearer than itself
             ranks.append(1 + (scores >= right_scores).sum(1))
     return torch.cat(ranks).cpu()
 
@@ -245,7 +245,7 @@ def frequency_ranks(train: Blanks, test: Blanks) -> Tensor:
     ranks = []  # of each kind of blank, the rank (V,) of every word
     for kind in range(len(KINDS)):
         counts = torch.bincount(train.words[train.kind == kind], minlength=vocabulary_size)
-        # how many words, itself included, are as frequent or more so
+        # for each word, how many words (itself included) are at least as frequent
         ranks.append((counts[None, :] >= counts[:, None]).sum(1))
     return torch.stack(ranks)[test.kind, test.words]
 
@@ -266,7 +266,7 @@ def recalls(ranks: Tensor, kind: Tensor) -> Recalls:
 
 
 def fill_blanks(task: Task) -> TaskResult:
-    """VSE-C's Table 7: how well words are found with each table of vectors, or without the image."""
+    """VSE-C's Table 7: how well blanked words are found with each table of word vectors, or without the image."""
     config = task.config
     captions = task.captions
     train_texts = captions.texts.take(pa.array(task.train.numpy())).to_pylist()

@@ -42,8 +42,8 @@ TRAINING = ClassifierTraining()
 
 
 class Objects(NamedTuple):
-    """O frequent objects, and which of them I images have. words: the objects. present, absent: (I, O) bool; an object
-    that is neither is a direct hypernym or hyponym of one that is present.
+    """O frequent objects, and which of them I images show, by their captions. words: the objects. present, absent: (I,
+    O) bool; both are False for a direct hypernym or hyponym of an object that is present, which the image may show.
     """
 
     words: list[str]
@@ -51,15 +51,16 @@ class Objects(NamedTuple):
     absent: Tensor
 
     def select(self, images: Tensor, kept: Tensor) -> Objects:
-        """Those of some images (n,); kept: (O,) bool, which of the objects."""
+        """The objects of some images (n,); kept: (O,) bool, the objects that stay."""
         words = list(compress(self.words, kept.tolist()))
         return Objects(words, self.present[images][:, kept], self.absent[images][:, kept])
 
 
 def frequent_objects(run: Path, image_ids: Sequence[str], min_count: int | None = None) -> Objects:
     """The objects that head at least `min_count` noun phrases of a run's captions, and the images that have them.
-    min_count: None: more than 200 in all of COCO, scaled to the run. An image has the objects of all its captions.
-    Raises FileNotFoundError for a run without parses, ValueError if no object is frequent.
+
+    An image has the objects of all its captions. min_count: None: what corresponds, for a run of this size, to more
+    than 200 in all of COCO. Raises FileNotFoundError for a run without parses, ValueError if no object is frequent.
     """
     images = []
     lemmas = []
@@ -156,9 +157,9 @@ def train_classifier(
     """A classifier trained on images and vectors of their objects, neither of which change.
 
     As in VSE-C's released code, an image has in each epoch one random object that it shows and one that it does not;
-    images that show no object, or all of them, are left out. The learning rate of SGD is a tenth after each third of
-    the epochs, and a share of the outer product of word and image is set to 0; here both are dropped apart, so that
-    this share of their products is.
+    images that show no object, or all of them, are left out. SGD's learning rate falls to a tenth after each third of
+    the epochs. There dropout sets a share of the outer product of word and image to 0; here it is applied to word and
+    image separately, so that the same share of the products is 0.
 
     Args:
         words: (O, e) vectors, on the device that computes.
@@ -171,7 +172,7 @@ def train_classifier(
     device = words.device
     classifier = Classifier(words.shape[1], features.shape[1], generator).to(device)
     usable = (objects.present.any(1) & objects.absent.any(1)).nonzero()[:, 0]
-    # A product of word and image is kept if both are, with a chance of keep².
+    # A product of word and image is kept if both of its factors are, with a chance of keep².
     keep = (1 - training.dropout) ** 0.5
 
     def batches(epoch: int) -> Sequence[Tensor]:
@@ -197,7 +198,7 @@ def train_classifier(
         return TrainingStep(functional.cross_entropy(classifier(word, image), to_device(labels, device)))
 
     def rate(epoch: int, steps: int) -> float:
-        # a tenth of the rate before, after each third of the epochs
+        """The learning rate: a tenth of the rate before after each third of the epochs."""
         return training.learning_rate * 0.1 ** ((epoch - 1) // max(1, training.epochs // 3))
 
     optimizer = torch.optim.SGD(classifier.parameters(), lr=training.learning_rate)

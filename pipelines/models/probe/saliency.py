@@ -3,8 +3,8 @@
 J = ∇ s(i, c') for an image i and a negative c' of one of its captions: of a word, the mean of |J| over the numbers of
 its vector, as a share of the sum over the words of the negative; of a region, the sum of |J| over its features.
 
-As the edits of a negative are known, so is the share of the saliency that is on the words they put in, to compare with
-the share of the words that these are.
+The edits of a negative are known. So the share of the saliency that falls on the words that they inserted can be
+compared with the share that these words have in the number of words.
 """
 
 from __future__ import annotations
@@ -44,14 +44,16 @@ SHORTEST = 3  # characters that a word takes up at least, so that its share fits
 
 
 def saliency(model: Path, run: Path, photos: Path | None, output: Path, config: SaliencyConfig) -> str:
-    """VSE-C's Figure 2 with a measure; returns the table as Markdown. Raises as `find_saliency`.
+    """Measure which share of a negative's saliency falls on its edited words, and draw examples as in VSE-C's Figure 2.
+
+    Returns the table of shares as Markdown. Raises as `find_saliency`.
 
     Args:
         model: the folder of the trained model.
         run: the folder of the run.
         photos: the folder of the run's photos, to draw beside the negatives; None: they are not drawn.
         output: gets saliency.json, saliency.md and saliency.png.
-        config: which negatives.
+        config: which negatives are measured.
     """
     result = find_saliency(model, run, config)
     metrics = summarize(result.negatives, config.seed)
@@ -64,6 +66,7 @@ def saliency(model: Path, run: Path, photos: Path | None, output: Path, config: 
     text = write_results(output, "saliency", metrics, markdown_table(columns, rows))
     files = {} if photos is None else photo_files(run, photos, read_captions(run).image_ids)
     shown = choose_shown(result.negatives, files)
+    # Of each photo the part that the model's features cover, as its regions are drawn over it.
     drawn = {image: covered_part(files[image], run, result.features_table) for image in shown["image"] if files}
     draw_saliency(shown, drawn, output / "saliency.png")
     return text
@@ -73,8 +76,8 @@ class SalientNegative(NamedTuple):
     """A negative and what its score depends on.
 
     operator: that made it. image: the index of its image. words, shares, edited: an entry per word: the word, its share
-    of the saliency (they sum to 1), and whether an edit put it in. score: the similarity with the image. regions: (R,)
-    the saliency of each region, None without a grid.
+    of the saliency (they sum to 1), and whether an edit inserted it. score: the similarity with the image. regions:
+    (R,) the saliency of each region; None if the features have no regions.
     """
 
     operator: str
@@ -161,7 +164,9 @@ def _salient_negative(
 
 
 def saliency_table(negatives: Sequence[SalientNegative]) -> pd.DataFrame:
-    """The negatives as a table, with the share of the saliency that is on edited words, and that of edited words."""
+    """The negatives as a table, with `share`, that of the saliency on edited words, and `chance`, that of edited words
+    in all words.
+    """
     table = pd.DataFrame(negatives, columns=list(SalientNegative._fields))
     share_on_edits = [float(np.dot(negative.shares, negative.edited)) for negative in negatives]
     return table.assign(share=share_on_edits, chance=table["edited"].map(np.mean))
@@ -192,15 +197,15 @@ def gradients(model: Any, similarity: VectorSimilarity, tokens: Tensor, offsets:
     word_vectors: list[Tensor] = []
 
     def replace_by_leaf(module: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> Tensor:
-        """Go on with a copy of the words' vectors that has no history: the gradient is taken to it, not to the table,
-        where a word that stands twice has only one.
+        """Replace the words' vectors by a copy without history: the gradient is taken to it and not to the table, where
+        a word that occurs twice has only one vector.
         """
         word_vectors.append(output.detach().requires_grad_())
         return word_vectors[0]
 
     hook = model.text.embedding.register_forward_hook(replace_by_leaf)
     try:
-        # cuDNN's recurrent nets have gradients only while they are trained, with their dropout
+        # cuDNN's recurrent nets have gradients only in training mode, where their dropout is active
         with torch.enable_grad(), torch.backends.cudnn.flags(enabled=False):
             images = features.float().requires_grad_()
             rows = torch.arange(len(features))
@@ -334,7 +339,7 @@ def _draw_word(axes: Axes, negative: SalientNegative, number: int, place: WordPl
     word = negative.words[number]
     share = negative.shares[number]
     is_edited = negative.edited[number]
-    shade = share / max(negative.shares)
+    shade = share / (max(negative.shares) or 1.0)  # all shares are 0 if the score depends on no word
     colour = (1.0, 1.0 - 0.55 * shade, 1.0 - 0.8 * shade)  # white to orange
     box = {"facecolor": colour, "edgecolor": "black" if is_edited else "none", "pad": 2.0, "linewidth": 1.0}
     centred: dict[str, Any] = {"family": "monospace", "ha": "center", "va": "center"}

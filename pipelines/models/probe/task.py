@@ -68,10 +68,10 @@ class Task:
 def word_tables(vectors: Path, models: Sequence[Path], words: Sequence[str], seed: int) -> dict[str, Tensor]:
     """The vectors (W, e) of W words that are compared, by name; words that the file lacks are NaN.
 
-    First the file's own vectors; then, for each model, these with the model's behind them. The model's are scaled to
-    the file's mean length, since a classifier learns little from a part that is much shorter. As a control, the file's
-    with random numbers behind them, as many as the first model adds: more numbers alone make words easier to tell
-    apart. A model of several languages gives its first. Raises ValueError for a file without any of the words.
+    First the file's own vectors; then, for each model, these with the model's appended. The model's are scaled to the
+    file's mean length, since a classifier learns little from a part that is much shorter. As a control, the file's with
+    random numbers appended, as many as the first model adds: more numbers alone make words easier to tell apart. Of a
+    model of several languages the first is taken. Raises ValueError for a file without any of the words.
 
     Args:
         vectors: the file.
@@ -87,7 +87,7 @@ def word_tables(vectors: Path, models: Sequence[Path], words: Sequence[str], see
     is_in_file = ~from_file.isnan().any(1)
 
     def joined(others: Tensor) -> Tensor:
-        """The file's vectors, with others (W, d) of the same words behind them, made as long in the mean."""
+        """The file's vectors with others (W, d) of the same words appended, scaled to the same mean length."""
         length = from_file[is_in_file].norm(dim=1).mean()
         length_of_others = others[is_in_file].norm(dim=1).mean()
         return torch.cat([from_file, others * (length / length_of_others)], 1)
@@ -97,7 +97,7 @@ def word_tables(vectors: Path, models: Sequence[Path], words: Sequence[str], see
         model_vocabulary = next(iter(vocabularies.values()))
         embedding = next(part.get_submodule("embedding") for part in model.text.modules() if hasattr(part, "embedding"))
         learned = learned_vectors(embedding)
-        # Once, of the first model's size: the control for that any further numbers help
+        # The control, once, with as many random numbers as the first model has
         if RANDOM not in tables:
             noise = torch.randn(len(words), learned.shape[1], generator=Generator().manual_seed(seed))
             tables[RANDOM] = joined(noise)

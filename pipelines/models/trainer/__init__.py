@@ -17,11 +17,12 @@ from ..encoders import EmbeddingModel
 from ..registry import MODELS
 from ..vocabulary import WordVocabulary
 
-# paths of the machine that trained, which need not be there any more
-FILES = ("vectors", "other_vectors", "judges")  # settings that a trained model needs no more
+# settings that a trained model no longer needs: paths on the machine that trained it
+FILES = ("vectors", "other_vectors", "judges")
 
 
 def _objective(name: str) -> Objective:
+    """The Objective of a kind of model, which the registry names as `module:NAME`."""
     module, _, attribute = MODELS[name].objective.partition(":")
     return getattr(import_module(f"..{module}", __package__), attribute)
 

@@ -42,7 +42,8 @@ from .train import train
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# How often in % a caption is above its negative: of negatives of known words, and of all; ":noun" is of one operator
+# Metrics: how often, in %, a caption scores above its negative, over negatives of words that the model knows, and over
+# all; `pairs:noun` is that of one operator
 PAIRS = "pairs"
 EVERY_PAIR = "every pair"
 RECALLS = ("R@1", "R@5", "R@10", "sum")
@@ -56,11 +57,11 @@ OWN_SETTINGS = ("model", "negative_families", "seed", *RESUMABLE)  # differ betw
 
 
 class Variant(NamedTuple):
-    """A model with settings that stand in its name: `vse-c+noun~order@paper` is VSE-C, trained with negatives of the
-    family noun only, with the similarity order and the recipe of its paper.
+    """A model with settings in its name: `vse-c+noun~order@paper` is VSE-C, trained with negatives of the family noun
+    only, with the similarity order and the recipe of its paper.
 
-    families: those after the +; empty: those of the config's default. similarity, recipe: those after the ~ and the @;
-    empty: those of the comparison.
+    families: those after the +; empty: the config's default. similarity, recipe: those after the ~ and the @; empty:
+    those of the comparison.
     """
 
     name: str
@@ -74,7 +75,7 @@ class Variant(NamedTuple):
         """The variant with this name. Raises ValueError for an unknown model, family, similarity or recipe."""
         before_recipe, has_recipe, recipe = name.partition("@")
         before_similarity, has_similarity, similarity = before_recipe.partition("~")
-        # names of models begin with others: vse, vse++, vse-c
+        # the longest model that the name begins with: `vse-c` also begins with `vse`
         model = max((known for known in MODELS if before_similarity.startswith(known)), key=len, default="")
         families: tuple[str, ...] = ()
         if before_similarity != model:
@@ -90,7 +91,7 @@ class Variant(NamedTuple):
 
     @property
     def without_families(self) -> str:
-        """The name of the model, with the similarity and the recipe, but for the families: `vse-c~order@paper`."""
+        """The name of the variant without its families: `vse-c~order@paper`."""
         families = "".join(f"+{family}" for family in self.families)
         return self.model + self.name.removeprefix(self.model + families)
 
@@ -106,7 +107,7 @@ class Variant(NamedTuple):
 
 
 def figure_above_zero(metric: MetricOfTrainings) -> Figure:
-    """A metric of a variant with its interval, of which no bound is below 0, as no metric is."""
+    """A metric of a variant with its interval, cut at 0, since no metric is below 0."""
     mean, (low, high) = metric.figure()
     return Figure(mean, (max(low, 0.0), high))
 
@@ -125,11 +126,11 @@ class VariantResult(NamedTuple):
 
     @property
     def operators(self) -> list[str]:
-        """Those of whose negatives there are pairs of known words."""
+        """The operators with negatives whose words the model knows."""
         return sorted(name.removeprefix(f"{PAIRS}:") for name in self.metrics if name.startswith(f"{PAIRS}:"))
 
     def minus(self, other: VariantResult) -> dict[str, Figure]:
-        """The differences of the metrics to those of another variant with as many seeds, by the name of the metric."""
+        """By the name of a metric that both have, its difference to that of another variant with as many seeds."""
         known = other.metrics
         return {name: (metric - known[name]).figure() for name, metric in self.metrics.items() if name in known}
 
@@ -198,8 +199,8 @@ def compare(
     trainings = {variant: [variant.config(seed, output, settings) for seed in range(seeds)] for variant in parsed}
     languages = dict.fromkeys(code for configs in trainings.values() for code in configs[0].languages)
     captions = read_captions(run, languages=tuple(languages))
-    # a wrong split would be told only after the first training, which may take hours
-    captions.of_split(evaluation.split)  # raises before anything is trained
+    # raises for a wrong split now, and not after the first training, which may take hours
+    captions.of_split(evaluation.split)
     image_of_caption = {}
     for caption_id, image in zip(captions.ids, captions.image.tolist(), strict=True):
         image_of_caption[caption_id] = captions.image_ids[image]
@@ -260,7 +261,7 @@ def _retrieval_metrics(key: str, images: pd.Series, rows: pd.DataFrame, seed: in
         rows: the number of the training and the rank of each query.
         seed: of the bootstrap over images.
     """
-    image_of_query, image_ids = pd.factorize(images, sort=True)  # numbers, the same in both directions
+    image_of_query, image_ids = pd.factorize(images, sort=True)  # sorted: the same numbers in both directions
     counts = []  # of each training, (I, 3): queries of each image with a rank <= 1, 5, 10
     sums = []  # of each training, (I, 1): of the ranks of an image's queries
     sizes = []  # of each training, (I, 1): how many queries an image has
@@ -273,15 +274,15 @@ def _retrieval_metrics(key: str, images: pd.Series, rows: pd.DataFrame, seed: in
         sums.append(np.bincount(image, rank, len(image_ids))[:, None])
     recalls = _metrics_of_trainings(np.stack(counts), np.stack(sizes), seed)
     metrics = dict(zip((f"{key} {top}" for top in RECALLS), [*recalls, reduce(add, recalls)], strict=True))
-    # not by way of percent, which would change their last digit
+    # not by `_metrics_of_trainings` and its percent, which would change their last digit
     mean_ranks = np.stack(sums).sum(1) / np.stack(sizes).sum(1)  # (S, 1)
-    samples = bootstrap(np.stack(sums).sum(0), np.stack(sizes).sum(0), seed) / 100  # which are in %
+    samples = bootstrap(np.stack(sums).sum(0), np.stack(sizes).sum(0), seed) / 100  # as `bootstrap` gives percent
     metrics[f"{key} mean rank"] = MetricOfTrainings(mean_ranks[:, 0], samples[:, 0])
     return metrics
 
 
 def _metrics_of_trainings(counts: np.ndarray, sizes: np.ndarray, seed: int) -> list[MetricOfTrainings]:
-    """k ratios in %, each of the sum of its counts and the sum of its sizes over images, of S trainings.
+    """k ratios in % for each of S trainings: the sum of the counts over images, divided by the sum of the sizes.
 
     Args:
         counts: (S, I, k) the hits of each training in each of I images.
@@ -289,7 +290,7 @@ def _metrics_of_trainings(counts: np.ndarray, sizes: np.ndarray, seed: int) -> l
         seed: of the bootstrap over images.
     """
     ratios = 100 * counts.sum(1) / sizes.sum(1)  # (S, k)
-    # The trainings were tested on the same images, so that an image is resampled with its hits in all of them.
+    # All trainings were tested on the same images, so an image is resampled with its hits in all of them.
     samples = bootstrap(counts.sum(0), sizes.sum(0), seed)  # (resamples, k)
     return [MetricOfTrainings(ratios[:, n], samples[:, n]) for n in range(counts.shape[2])]
 
@@ -316,7 +317,7 @@ def _pair_metrics(evaluations: Sequence[Evaluation], seed: int) -> dict[str, Met
                 rows = rows[rows["known"]]
             if operator:
                 rows = rows[rows["operator"] == operator]
-            # the same number for an image in every training, also in those that ask about fewer images
+            # an image has the same number in every training, also where some images have no pairs
             image = pd.Categorical(rows["image"], images).codes
             right.append(np.bincount(image, rows["right"].to_numpy(), len(images))[:, None])
             asked.append(np.bincount(image, minlength=len(images))[:, None])
@@ -328,7 +329,7 @@ def _pair_metrics(evaluations: Sequence[Evaluation], seed: int) -> dict[str, Met
 
 def conclusions(first: VariantResult, last: VariantResult) -> list[str]:
     """Sentences on what the last variant does better or worse than the first one: on pairs of a caption and its
-    negative, and in retrieval with and without negatives among the candidates, those of which there are data.
+    negative, and in retrieval with and without negatives among the candidates. What has no data has no sentence.
     """
 
     def mean(result: VariantResult, name: str) -> str:
@@ -352,7 +353,7 @@ def conclusions(first: VariantResult, last: VariantResult) -> list[str]:
 def _which_is_better(first: VariantResult, last: VariantResult, name: str) -> str:
     """Which of two variants is better by a metric: `vse-c is better, by +5.3 (+2.1 to +8.4)`.
 
-    No verdict rests on one seed: what another training of the same model would give is not known then.
+    With one seed there is no verdict, as it is not known what another training of the same model would give.
 
     Args:
         first: the variant that is compared with.
@@ -439,8 +440,8 @@ def _draw_recalls(axes: Axes, result: VariantResult, colour: str) -> None:
 
 
 def describe_settings(configs: Mapping[str, TrainConfig], seeds: int, split: str) -> str:
-    """The text above a comparison: the split, the number of seeds, and which settings differ from the defaults, but for
-    those of each training (seed, folders …). configs: one for each kind of model and recipe, by its name.
+    """The text above a comparison: the split, the number of seeds, and the settings that differ from the defaults,
+    without those that belong to a single training (seed, folders …). configs: by name of a kind of model, one of each.
     """
     changed: dict[str, dict[str, str]] = {}
     for kind, config in configs.items():
@@ -485,7 +486,7 @@ def _table_of_variants(title: str, cells: pd.DataFrame, columns: Mapping[str, st
         title: the head of the first column, which has the names of the variants.
         cells: a row for each variant, a column for each name of `table_cells`, NaN where a variant has none.
         columns: the names of the cells by the heads of the table's columns; those that `cells` lacks are left out.
-        of_all: whether a column must be known of every variant; else a variant without one of the columns has no row.
+        of_all: whether columns that some variant lacks are left out; else the variants that lack a column are.
     """
     there = cells.dropna(axis="columns") if of_all else cells
     shown = {head: name for head, name in columns.items() if name in there}
@@ -496,11 +497,13 @@ def _table_of_variants(title: str, cells: pd.DataFrame, columns: Mapping[str, st
 
 
 def to_markdown(results: Sequence[VariantResult], setting: str) -> str:
-    """VSE-C's Tables 2 to 4 and UniVSE's Table 2, a row per variant, those with data, below the paragraph `setting`."""
+    """VSE-C's Tables 2 to 4 and UniVSE's Table 2, as far as there are data, with a row per variant, below the paragraph
+    `setting`.
+    """
     cells = pd.DataFrame({result.name: table_cells(result) for result in results}).T
     names = [str(name) for name in cells]
     parts = [setting]
-    # a language may be that of some variants only
+    # some variants may lack a language
     for candidates in sorted(name.removesuffix(" rsum") for name in names if name.endswith(" rsum")):
         language = candidates.partition(":")[2]
         title = f"without attack in {language}" if language else "without attack"
@@ -514,7 +517,7 @@ def to_markdown(results: Sequence[VariantResult], setting: str) -> str:
     columns = {head: f"{name} i2t R@1" for head, name in attacks.items()}
     parts.append(_table_of_variants("R@1 under attack by", cells, columns))  # VSE-C's Tables 3 and 4
     of_univse = sorted(name for name in names if name.startswith("univse:") and name.endswith(" i2t R@1"))
-    # UniVSE's Table 2; its attack by an operator is of some runs only
+    # UniVSE's Table 2; some runs lack negatives for one of its attacks
     if of_univse and not cells[of_univse].isna().any(axis=None):
         columns = {name.removeprefix("univse:").removesuffix(" i2t R@1"): name for name in of_univse}
         columns["sum of R@1, 5, 10"] = "univse"

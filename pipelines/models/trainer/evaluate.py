@@ -61,9 +61,9 @@ def write_evaluation(evaluation: Evaluation, folder: Path) -> str:
 def measure(model_folder: Path, run: Path, config: EvaluateConfig) -> Evaluation:
     """Compute all metrics of a model on a split of a run.
 
-    They are those of `run_protocols` and, where the model and the run have what they need: `languages` (plain retrieval
-    in each further language), `heads` (MHA-D's mean cosines), `unified`, `parsing` and `alpha` (UniVSE's Tables 3 and 4
-    and Figure 5), and what `_describe_evaluation` says of the model and the split.
+    They are those of `run_protocols`, what `_describe_evaluation` says of the model and the split and, if the model and
+    the run have what they need: `languages` (plain retrieval in each further language), `heads` (mean cosines of
+    MHA-D's heads), `unified`, `parsing` and `alpha` (UniVSE's Tables 3 and 4 and Figure 5).
 
     Raises FileNotFoundError or ValueError for a folder without a trained model; a run without the split, its captions,
     features of the model's size, or images as config.complete asks for; or config.components or config.alpha for a
@@ -141,7 +141,7 @@ COMPONENT_TABLES = ("components", "component_vocabulary", "parses")
 def _metrics_with_components(
     run: Path, model: EmbeddingModel, split: EmbeddedSplit, attacks: Attacks, instances: Path | None
 ) -> JsonObject:
-    """What is measured with components of captions, such as the object "dog" or the relation "dog running on grass".
+    """Metrics with components of captions, such as the object "dog" or the relation "dog running on grass".
 
     `unified`: retrieval of images by components as queries (UniVSE's Table 3). `parsing`: how often the image tells to
     which noun of its caption an attribute or relation belongs (Table 4). For UniVSE also `alpha` (Figure 5).
@@ -151,7 +151,7 @@ def _metrics_with_components(
         model: to evaluate.
         split: its vectors of the captions and images; of another language than English, nothing is measured.
         attacks: the negatives that attack captions while α is varied.
-        instances: COCO's, see `EvaluateConfig`.
+        instances: COCO's annotations of boxes, whose categories become queries, too; None: none.
     """
     corpus = split.corpus
     # components are parsed from English
@@ -263,7 +263,7 @@ def features_for(model: EmbeddingModel, run: Path, image_ids: Sequence[str], tab
 
 
 def in_left_out_part(captions: Captions, rows: Tensor, left_out: LeftOutPart) -> Tensor:
-    """Which of the captions `rows` (n,) are of images in a part, by the image's id; (n,) bool."""
+    """Which of the captions `rows` (n,) are of images in a part, (n,) bool; the id of an image decides on its part."""
     inside = []
     for image in captions.image_ids:
         inside.append(int(record_rng(0, "part", image).random() * left_out.parts) == left_out.part)
@@ -284,10 +284,10 @@ def accepted_by_judges(config: TrainConfig, captions: Captions, features: ImageF
         judge = load_model(folder, device)
         if not judge.config.left_out:
             raise ValueError(f"judges must be trained with leave_out, {folder} was not")
-        # a judge that has learned the image itself would believe any caption of it
+        # a judge that was trained on an image might accept any caption of it
         unseen = in_left_out_part(captions, rows, judge.config.left_out)
         to_judge = (unseen & captions.are_extra(rows)).nonzero()[:, 0]  # (m,) positions in `rows`
-        # none of its images has generated captions
+        # no image that is new to the judge has generated captions
         if not len(to_judge):
             continue
         image = captions.image[rows[unseen]].unique()
@@ -304,7 +304,7 @@ def accepted_by_judges(config: TrainConfig, captions: Captions, features: ImageF
 # tables of an evaluation
 
 RECALLS = ("R@1", "R@5", "R@10")
-LEAST_PAIRS = 10  # whose share is printed
+LEAST_PAIRS = 10  # the share of fewer pairs is not printed
 COLUMNS = (*RECALLS, "median rank", "mean rank")
 WAYS = {"i2t": "image to text", "t2i": "text to image"}
 ATTACKS = {
@@ -457,10 +457,10 @@ def _parsing_table(parsing: JsonObject) -> str:
     beside a random choice. The paper's figure for relations is `either`.
     """
     rows = {}
-    for word, entry in parsing.items():
+    for kind, entry in parsing.items():  # "attribute" or "relation"
         for name in ("noun", "subject", "object", "either", "both"):
             if name in entry:
                 by_chance = entry[f"{name}, random"]
                 cells = [f"{entry[name]:.1f}", f"{by_chance:.1f}", f"{entry['questions']:,}"]
-                rows[f"{name} of the {word}"] = cells
+                rows[f"{name} of the {kind}"] = cells
     return _table_of_rows(["chosen by the image", "%", "by chance", "questions"], rows)

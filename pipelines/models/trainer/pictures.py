@@ -35,13 +35,13 @@ TEMPERATURE = 0.1  # of the softmax over regions
 IN_THE_PLANE = 200  # images in the plane
 LINKED = 25  # of these, images that are linked to their captions by lines
 COMMON = 3  # default queries per kind of component
-READABLE = 4  # colours for words; black is for those that have none
+READABLE = 4  # colours of the palette that words can be read in; further words are black
 PERPLEXITY = 12
 LEAST_PHRASES = 5  # that are drawn in the plane
 
 
 class Panel(NamedTuple):
-    """Phrases of one kind in the plane: the title, how many, and the word of a phrase that sets its colour."""
+    """Phrases of one kind in the plane: the title, how many, and the index of the word that sets a phrase's colour."""
 
     title: str
     phrases: int
@@ -122,7 +122,7 @@ def photo_files(run: Path, photos: Path, image_ids: Sequence[str]) -> dict[int, 
 
 
 def covered_part(photo: Path, run: Path, table: str) -> Image:
-    """The part of a photo that the regions of a table of features cover."""
+    """The part of a photo that the regions of a table of features cover: the model sees no more of it."""
     image = decode(photo.read_bytes())
     manifest = manifest_of(run, table)
     made_by = manifest.identity.config if manifest else {}
@@ -132,7 +132,7 @@ def covered_part(photo: Path, run: Path, table: str) -> Image:
 
 
 def draw_map(axis: Axes, photo: Image | None, weights: Tensor | None, title: str = "") -> None:
-    """Draw a photo in grey, below the weights of its regions, which are yellow where they are greatest.
+    """Draw a photo in grey, and over it the weights of its regions, which are yellow where they are greatest.
 
     Args:
         axis: to draw on.
@@ -268,8 +268,8 @@ def common_phrases(
 
 
 class Relevance(NamedTuple):
-    """The photos that fit a query best. photos: n indices, the best one first. scores: n, the highest of a region each.
-    maps: (n, side, side), the relevance of each region, 1 for the most relevant one of its photo.
+    """The n photos that fit a query best. photos: their indices, the best one first. scores: of each, that of its best
+    region. maps: (n, side, side), the relevance of each region, 1 for the most relevant one of its photo.
     """
 
     photos: list[int]
@@ -302,11 +302,11 @@ def find_relevance(
         unknown = [word for word, id in zip(query.words, ids, strict=True) if id == UNKNOWN_ID]
         if unknown:
             raise ValueError(f"query must consist of words that the model knows, has: {unknown[0]!r}")
-        # the best region stands for its photo
+        # a photo scores as its best region does
         scores = regions @ model.queries(vocabulary, [query])[0]  # (P, R)
         photos = scores.amax(1).sort(descending=True, stable=True).indices[:best]
         relevance = (scores[photos] / TEMPERATURE).softmax(1)
-        # each map by its own maximum: they show where a query is, not how well it fits
+        # each map is divided by its own maximum: it shows where a query is, not how well it fits
         maps = (relevance / relevance.amax(1, keepdim=True)).view(-1, side, side).cpu()
         results.append(Relevance(photos.tolist(), scores[photos].amax(1).tolist(), maps))
     return results
@@ -328,7 +328,7 @@ def _draw_frequent_words(model: UniVSE, vocabulary: WordVocabulary, run: Path, p
         axis.set_axis_off()
         axis.set_title(panel.title, fontsize=16)
         names = [tuple(row["words"]) for row in components if row["kind"] == kind][: panel.phrases]
-        # So few have no neighbourhoods that a plane could show: the panel stays empty.
+        # So few phrases have no neighbourhoods that a plane could show: the panel stays empty.
         if len(names) < LEAST_PHRASES:
             continue
         phrases = [data.QueryPhrase(name, " ".join(name)) for name in names]
@@ -341,11 +341,13 @@ def _draw_frequent_words(model: UniVSE, vocabulary: WordVocabulary, run: Path, p
 
 
 def _colours(names: Sequence[tuple[str, ...]], coloured_by: int | None) -> list[str]:
-    """The colour of each name: that of one of its words, for the most frequent ones; else black."""
+    """The colour of each name: names with the same word at the index `coloured_by` have the same colour, if the word is
+    one of the READABLE most frequent ones; the others are black.
+    """
     if coloured_by is None:
         return ["black"] * len(names)
     counts = Counter(name[coloured_by] for name in names)
-    # The lightest colours of the palette are not used: thin letters of them cannot be read on white.
+    # The palette's further colours are lighter: thin letters of them cannot be read on white.
     colours = dict(zip((word for word, _ in counts.most_common()), COLOURS[:READABLE], strict=False))
     return [colours.get(name[coloured_by], "black") for name in names]
 
@@ -371,7 +373,7 @@ def _draw_mhad(subject: Subject, model: MultiHeadAttention, output: Path, config
     run = subject.run
     files = subject.files
     encoded = data.encode_run(run, subject.captions, subject.vocabularies, device=subject.device, selection=None)
-    # what the model has learned by heart shows nothing
+    # the model may know the captions that it was trained on by heart, so others are shown
     captions = _captions_not_trained_on(subject)
     if not captions:
         raise ValueError(f"{run} must have images with features and captions in every language, has none")

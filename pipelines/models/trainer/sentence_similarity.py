@@ -18,9 +18,9 @@ from ..evaluation.retrieval import embed_texts
 from ..figures import Figure, markdown_table, percentile_interval, resample_counts, write_results
 from . import load_model
 
-SCORES = ("score", "relatedness_score", "similarity")  # columns with a header, by their usual names
-SENTENCES = (("sentence1", "sentence_A"), ("sentence2", "sentence_B"))
-PARTS = ("file", "year", "dataset")
+SCORES = ("score", "relatedness_score", "similarity")  # usual names of the column of scores in a header
+SENTENCES = (("sentence1", "sentence_A"), ("sentence2", "sentence_B"))  # usual names of the first and the second one
+PARTS = ("file", "year", "dataset")  # columns that tell which part of the data a pair belongs to
 WITHOUT_HEADER = ("genre", "file", "year", "number", "score", "sentence1", "sentence2")  # STS benchmark
 EXPECTED = (
     "tab-separated pairs of sentences: the seven columns of the STS benchmark, or a header with "
@@ -45,7 +45,7 @@ def read_pairs(path: Path) -> list[SentencePair]:
     not a number, or an empty sentence.
     """
     try:
-        # nothing is quoted in these files: a quotation mark is one of the sentence
+        # nothing is quoted in these files: a quotation mark belongs to the sentence
         rows = [line.removesuffix("\r").split("\t") for line in path.read_text("utf-8").split("\n")]
     except UnicodeDecodeError as error:
         raise ValueError(f"{path} must be {EXPECTED}: {error}") from None
@@ -122,7 +122,7 @@ def correlation(values: Tensor, scores: Tensor, seed: int) -> Figure:
         mean_x, mean_y, xx, yy, xy = (weights @ moments / len(x)).T
         covariance = xy - mean_x * mean_y
         variances = (xx - mean_x**2) * (yy - mean_y**2)
-        is_constant = variances <= 1e-20 * (x * x).mean() * (y * y).mean()  # but for rounding
+        is_constant = variances <= 1e-20 * (x * x).mean() * (y * y).mean()  # rounding may leave a little above 0
         r = np.divide(covariance, np.sqrt(abs(variances)), out=np.full_like(xy, np.nan), where=~is_constant)
         return 100 * r
 

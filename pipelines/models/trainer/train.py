@@ -59,7 +59,7 @@ class TrainingData(Corpus):
         train: (n,) captions to train on, in the first language.
         validation: (n,) captions to validate on.
         attack: (P,) the negatives of validation captions that join the candidates if the config selects by `attacked`.
-        sampler: see Objective.
+        sampler: draws what the loss needs beside a batch, such as negatives; None: it needs nothing more.
     """
 
     train: Tensor
@@ -108,7 +108,8 @@ def _choose_captions(config: TrainConfig, captions: Captions, features: ImageFea
     if config.judges:
         train = train[accepted_by_judges(config, captions, features, train)]
     if config.train_captions:
-        # the first few of each image and language by people; generated ones all stay, `extra_share` thins these out
+        # of the captions by people, the first few of each image and language; generated ones (of the table `extra`) all
+        # stay, and `extra_share` thins them out
         is_extra = captions.are_extra(train)
         kept = [train[:0]]
         for language in captions.languages:
@@ -117,7 +118,7 @@ def _choose_captions(config: TrainConfig, captions: Captions, features: ImageFea
         train = torch.cat([*kept, train[is_extra]])
     if len(train) < 2:
         raise ValueError(f"train_splits must have 2 captions of images with features, have: {len(train)}")
-    # a batch is of captions of one language, with one of each further language for the same image
+    # a batch has captions in the first language, and for each of them one of the same image in every further language
     captions.require_every_language(train, "to train on")
     captions.require_every_language(validation, "to validate on")
     return TrainAndValidation(train, validation)
@@ -176,9 +177,9 @@ def _train(config: TrainConfig, overwrite: bool, say: Say) -> Path:
     torch.set_num_threads(config.threads)
     data = read_training_data(config)
     objective = OBJECTIVES[config.model]
-    # all that can be wrong is found before the folder is touched
+    # the model is built before the folder is touched, as that finds all faults of the settings
     model = _build_model(config, data).to(data.device)
-    # the average begins as the model, and is the plain mean of the first steps
+    # the moving average of the weights, which begins as a copy
     mean = deepcopy(model).requires_grad_(False)
     components = COMPONENT_TABLES if objective.needs_components else ()
     tables = ("captions", "negatives", config.table, *components, *filter(None, [config.extra]))
@@ -199,8 +200,8 @@ def _train(config: TrainConfig, overwrite: bool, say: Say) -> Path:
 
     def report(history: Sequence[Line]) -> None:
         """Draw the curves up to the last epoch, and say what it brought."""
-        # The end of the warm-up is marked where the loss changes there, from the sum of all hinges to the hardest: only
-        # the term "sent" is one of hinges, and models in SUMMED keep the sum.
+        # The end of the warm-up is marked if the loss changes there, from the sum of all hinges to the hardest: only a
+        # loss with the term "sent" consists of hinges, and models in SUMMED keep the sum.
         is_switched = "sent" in history[-1]["terms"] and config.model not in SUMMED
         draw_curves(history, config.output / "curves.png", config.model, config.warm_up if is_switched else 0)
         say(describe_epoch(config, history))
@@ -268,9 +269,9 @@ NEAR = 0.04  # the share by which a loss may differ from that of the plateau
 def describe_plateau(config: TrainConfig, line: Line) -> str:
     """A hint after an epoch whose loss is the one of vectors that are all equal; "" after any other epoch.
 
-    While the hardest negative of most pairs is nearer than the true one, the loss falls by drawing all vectors
+    While the hardest false caption of most images scores above the true one, the loss falls by drawing all vectors
     together, down to one margin for each hinge: of the image, of the caption, and of the hardest own negative. Recalls
-    rise there already, but models that end there are compared before they have learned to tell anything apart.
+    rise there already, but a model that ends there has not yet learned to tell anything apart.
     """
     epoch = line["epoch"]
     # contrastive losses have no margin, and summed hinges no plateau
@@ -293,7 +294,7 @@ class SampledBatch(NamedTuple):
 
 def epoch_batches(data: TrainingData, config: TrainConfig, epoch: int) -> Iterator[SampledBatch]:
     """The train captions of an epoch in random batches, each with what the objective samples for it."""
-    # of this epoch only, so that a training that is resumed here draws what one without interruption draws
+    # seeded by the epoch, so that a training that is resumed here draws what one without interruption draws
     seed = epoch_seed(config.seed, epoch)
     generator = Generator().manual_seed(seed)
     # on the device, where the features are: dropout of a batch is as large as its features

@@ -24,15 +24,17 @@ ALPHAS = tuple(n / 10 for n in range(11))
 
 
 def alpha_curve(model: UniVSE, split: EmbeddedSplit, attacks: Attacks) -> dict[str, dict[str, float]]:
-    """By α from "0.0" to "1.0": rsum without attack, and image-to-text R@1 under each attack, in %. The entry
-    `attacked` is the sum of R@1, R@5 and R@10 over all attacks. Every text is embedded only once.
+    """By α from "0.0" to "1.0": rsum without attack, and image-to-text R@1 under each of UniVSE's attacks, in %. The
+    entry `attacked` is the sum of R@1, R@5 and R@10 over these attacks. Every text is embedded only once.
     """
     images = split.image_vectors
     texts = split.corpus.texts
     size = split.image_vectors.shape[1]
 
     def joined_parts(texts: RunTexts, rows: Tensor) -> Tensor:
-        """Sentence vector, component vector, and 1 or 0 for texts with or without components, joined: (B, 2 d + 1)."""
+        """The parts of which `blended` makes vectors, (B, 2 d + 1): sentence vector, component vector, and 1 for texts
+        with components, else 0.
+        """
         parts = model.sentences_and_components(texts, rows)
         return torch.cat([parts.sentences, parts.components, parts.present[:, None].to(parts.sentences.dtype)], 1)
 
@@ -88,7 +90,7 @@ class _ComponentScorer:
         return self._in_best_region(self.model.word_encoder(words[:, 1], words[:, 0]), images)
 
     def attributes_alone(self, words: Tensor, images: Tensor) -> Tensor:
-        """The same, less the noun's own highest similarity: what the attribute adds to it."""
+        """The highest similarity of an attributed noun, minus that of the noun alone: what the attribute adds."""
         nouns = self._in_best_region(self.model.word_encoder(words[:, 1]), images)
         return self.attributed_nouns(words, images) - nouns
 

@@ -21,7 +21,9 @@ from ..vocabulary import WordVocabulary
 
 
 class DistinctWords(NamedTuple):
-    """The vectors (u, joint) of the distinct ones of n words with modifiers, and which of them each word is (n,)."""
+    """The vectors (u, joint) of the u distinct ones of n pairs of a word and a modifier; which: (n,) of each pair, the
+    row of its vector.
+    """
 
     vectors: Tensor
     which: Tensor
@@ -30,8 +32,8 @@ class DistinctWords(NamedTuple):
 class WordEncoder(nn.Module):
     """φ(w) = Norm(σ(W₁w + b₁) · tanh(W₂w + b₂)), where w concatenates a basic and a modifier embedding (section 3.1).
 
-    A word has its own modifier embedding, an attributed noun that of the attribute. words: the size of the vocabulary.
-    vectors: initial basic embeddings (words, word_dim), see `word_embedding`.
+    The modifier embedding of an attributed noun is that of its attribute; of any other word, its own. words: the size
+    of the vocabulary. vectors: initial basic embeddings (words, word_dim), see `word_embedding`.
     """
 
     def __init__(self, config: UniVseConfig, words: int, generator: Generator, vectors: Tensor | None = None) -> None:
@@ -43,15 +45,17 @@ class WordEncoder(nn.Module):
         self.linear = linear_layer(config.word_dim + config.modifier_dim, 2 * config.joint, generator)
 
     def forward(self, words: Tensor, modifiers: Tensor | None = None) -> Tensor:
-        """Unit vectors (n, joint), float32, of words (n,) with modifiers (n,), both ids; None: each word's own."""
+        """Unit vectors (n, joint), float32, of word ids (n,) with modifiers (n,), also word ids; None: a word is its
+        own modifier.
+        """
         distinct = self.distinct(words, modifiers)
         return distinct.vectors[distinct.which]
 
     def distinct(self, words: Tensor, modifiers: Tensor | None = None) -> DistinctWords:
         """The vectors of the distinct pairs of a word and a modifier; arguments as those of `forward`.
 
-        Every distinct word, modifier and pair is computed only once: as the linear layer is of both joined, it is the
-        sum of a part for the word and one for the modifier.
+        Every distinct word, modifier and pair is computed only once: the linear layer reads a word's embedding joined
+        with a modifier's, so its output is a sum of one part for the word and one for the modifier.
         """
         word_weight, modifier_weight = self.linear.weight.split(
             [self.basic.embedding_dim, self.modifier.embedding_dim], 1
@@ -74,10 +78,11 @@ ATTENTION = 128  # hidden units of the self-attention, which the paper does not 
 
 
 class Composition(nn.Module):
-    """One vector of length 1 of the vectors of a caption's components.
+    """Composes the vectors u_j of a caption's components to one unit vector.
 
-    kind: `average`, `sum` (the same but for its length, which is 1), `max` per dimension, `self-attention`, the mean
-    with the weights softmax_j(w₂ᵀ tanh(W₁ u_j)), or `gru`, the last state of a GRU that reads the components. size: d.
+    kind: `average` or `sum` (the same here, since the result is scaled to length 1), `max` per dimension,
+    `self-attention`, the mean with the weights softmax_j(w₂ᵀ tanh(W₁ u_j)), or `gru`, the last state of a GRU that
+    reads the components. size: d.
     """
 
     def __init__(self, kind: str, size: int, generator: Generator) -> None:
@@ -111,7 +116,7 @@ class Composition(nn.Module):
             zeros = vectors.new_zeros(captions, vectors.shape[1])
             if self.kind == "max":
                 composed = zeros.scatter_reduce(0, row[:, None].expand_as(vectors), vectors, "amax", include_self=False)
-            else:  # the mean is the sum but for its length, which is made 1
+            else:  # average and sum differ only in length, which is made 1 below
                 composed = zeros.index_add(0, row, vectors)
         return functional.normalize(composed, dim=-1)
 
@@ -179,8 +184,8 @@ class ComponentVectors(NamedTuple):
 
 
 class CaptionParts(NamedTuple):
-    """What a caption's vector is blended of: u_sent and u_comp of B texts, both (B, d), and a mask (B,), True for texts
-    with components of the kinds that the model composes.
+    """The parts that `blend` mixes to a caption's vector: u_sent and u_comp of B texts, both (B, d), and a mask (B,),
+    True for texts with components of the kinds that the model composes.
     """
 
     sentences: Tensor
@@ -203,11 +208,11 @@ class UniVSE(EmbeddingModel):
         super().__init__()
         self.feature_size = features
         self.components = config.components
-        # also where α is learned, as its first value
+        # if α is learned, this is its initial value
         self.fixed_alpha = config.alpha
         self.composition = Composition(config.composition, config.joint, Generator().manual_seed(config.seed))
         if config.learn_alpha:
-            # by its logit, so that α stays between 0 and 1
+            # its logit is learned, so that α stays between 0 and 1
             self.alpha_logit = nn.Parameter(torch.tensor(config.alpha).logit())
 
         word_encoder = partial(WordEncoder, config, words, vectors=vectors)
@@ -288,7 +293,7 @@ class UniVSE(EmbeddingModel):
             captions: B.
             order: (m,) per kind, see Composition.
         """
-        # Without any kind of component there would be nothing to join: an empty part is joined in any case.
+        # self.components are the kinds that are composed. There may be none, so an empty part is joined in any case.
         no_owner = torch.empty(0, dtype=torch.long)
         no_vector = next(iter(vectors.values()))[:0]
         owner = torch.cat([no_owner, *(owners[kind] for kind in self.components)])
@@ -326,7 +331,7 @@ def blend(sentences: Tensor, components: Tensor, present: Tensor, alpha: Tensor 
 
 
 def require_graphs(texts: RunTexts) -> SceneGraphs:
-    """The scene graphs of texts. Raises ValueError if the texts have none."""
+    """The scene graphs of texts, which hold their components. Raises ValueError if the texts have none."""
     if texts.graphs is None:
         raise ValueError("UniVSE needs components, these texts have none")
     return texts.graphs

@@ -39,7 +39,7 @@ def relevance_hinges(true: Tensor, false: Tensor, margin: float, temperature: fl
         margin: α.
         temperature: τ.
     """
-    # of the true word: where it is seen, a false one must not be
+    # the regions where the true word is seen count most: there a false word must not be seen
     relevance = (true / temperature).softmax(-1)[:, None]
     return (relevance * (margin + false - true[:, None]).clamp(min=0)).sum(-1)
 
@@ -52,9 +52,8 @@ def triple_hinges(true: Tensor, false: Tensor, margin: float) -> Tensor:
 
 
 def sum_over_kinds(costs: Tensor, present: Tensor, kinds: tuple[int, ...], reduction: str) -> Tensor:
-    """The cost (m,) of each component: of each kind of negatives the hardest, the mean or the sum, added up over kinds.
-
-    A kind without negatives adds 0.
+    """The cost (m,) of each component: the costs of its negatives of each kind, such as false nouns and false
+    attributes, are reduced to their highest, mean or sum, and these are added up. A kind without negatives adds 0.
 
     Args:
         costs: (m, N) >= 0, of each component with each of its negatives, the kinds one after the other.
@@ -85,9 +84,10 @@ REPLACED_WORD = (0,) * FALSE_ENDS + (1,) * FALSE_RELATIONS + (2,) * FALSE_ENDS
 
 
 class SampledComponents(NamedTuple):
-    """m components of a batch, with up to N words for each; a word put into the component makes it false. rows: (m,)
-    indices in the lists of the scene graphs. owner: (m,) the index in the batch of the caption of each. false: (m, N)
-    word ids, -1 where there are fewer words. All on the CPU.
+    """m components of a batch, and up to N words for each that make it false when they replace one of its words.
+
+    rows: (m,) indices in the lists of the scene graphs. owner: (m,) the caption of each component, as an index in the
+    batch. false: (m, N) word ids, -1 where there are fewer words. All on the CPU.
     """
 
     rows: Tensor
@@ -121,7 +121,7 @@ class ComponentSource:
         exclusions = read_whole_table(config.run, "component_exclusions")
         self.sampler = ComponentSampler(components, vocabulary, exclusions, config.false_words)
         self.graphs = require_graphs(corpus.texts)
-        # the word ids of what is sampled, by kind: a sample of -1, no word, has the id -1
+        # by kind, the word id of each word that can be sampled; the last entry, at index -1, is -1, for "no word"
         words = self.sampler.words
         self.ids = {kind: torch.tensor([*component_ids(corpus.vocabulary, words[kind]), -1]) for kind in KINDS}
 
@@ -222,10 +222,10 @@ def univse_losses(
     terms = {"sent": pair_loss(images @ encoded.sentences.T, config.margin, batch.same_image)}
     if config.components:
         composed = _compose(model, encoded, sampled, len(batch.captions))
-        # a caption without components neither has negatives nor is one
-        without = ~(composed.present[:, None] & composed.present)
+        # a caption without components neither has negatives nor is one: such pairs (B, B) are left out
+        lacks_components = ~(composed.present[:, None] & composed.present)
         scores = images @ composed.vectors.T
-        terms["comp"] = comp_weight * pair_loss(scores, config.margin, batch.same_image | without)
+        terms["comp"] = comp_weight * pair_loss(scores, config.margin, batch.same_image | lacks_components)
         if config.learn_alpha:
             captions = blend(encoded.sentences, composed.vectors, composed.present, model.alpha)
             terms["cap"] = pair_loss(images @ captions.T, config.margin, batch.same_image)
@@ -265,10 +265,10 @@ def _encode_batch(
         words = model.word_encoder.distinct(
             torch.cat([part.words for part in inputs]), torch.cat([part.modifiers for part in inputs])
         )
-    # in the order of `_word_encoder_inputs`
+    # the order is that of the list that `_word_encoder_inputs` returns
     nouns, pairs, absent, false_pairs = words.which.split([len(part.words) for part in inputs])
     true_vectors, false_vectors = sequences.triples.split([len(triples), len(false_triples)])
-    # without relations none was encoded
+    # without relations no false triple was encoded
     negatives_of_triple = len(REPLACED_WORD) if with_relations else 0
     return EncodedBatch(
         images=image_vectors.images,
@@ -352,8 +352,8 @@ def _compose(model: UniVSE, encoded: EncodedBatch, sampled: ComponentBatch, capt
 def _region_scores(words: Tensor, which: Tensor, owner: Tensor, regions: Tensor) -> Tensor:
     """Scores (m, N, R) of N words with each of the R regions of an image, for each of m components.
 
-    words: (u, d), distinct ones. which: (m, N), the words of each component, as indices into these. owner: (m,), its
-    image, as an index into regions (B, R, d).
+    words: (u, d), the vectors of distinct words. which: (m, N), the words of each component, as indices into these.
+    owner: (m,), the image of each component, as an index into regions (B, R, d).
     """
     if regions.shape[1] == 1:  # one product of all words with all images costs less than a copy of each word's vector
         return (words @ regions[:, 0].T)[which, owner[:, None]][:, :, None]
@@ -409,9 +409,9 @@ def _relation_loss(
     true = (image * encoded.triples).sum(1)
     costs = triple_hinges(true, false, config.margin)
 
-    is_word = to_device(sampled.triples.false >= 0, device)
-    is_of_another_image = ~batch.same_image[owner][:, owner[one_each]]
-    present = torch.cat([is_word, is_of_another_image], 1)
+    has_false_word = to_device(sampled.triples.false >= 0, device)  # (m, N)
+    is_of_another_image = ~batch.same_image[owner][:, owner[one_each]]  # (m, b)
+    present = torch.cat([has_false_word, is_of_another_image], 1)
     values = sum_over_kinds(costs, present, (own_negatives.shape[1], len(one_each)), config.reduce_rel)
     return mean_over_components(values, owner, len(encoded.images))
 

@@ -29,13 +29,13 @@ NAMED = 20  # words labelled with their name, if there is room
 LETTER = 7.2  # the mean width of a letter of such a label
 LINE = 13.0  # its height
 RADIUS = 3.0  # of a dot
-# Larger differences in characters go into the bins at the ends.
+# Differences of more characters go into the bins at the ends.
 SPAN = 12
 # The share of texts that the histogram of lengths shows: a few very long ones would squeeze all others.
 MOST_TEXTS = 0.995
-# In %: a blind accuracy whose interval is above the first is suspicious, above the second refused.
+# A text-only accuracy, in %, whose interval lies above the first is suspicious, above the second refused.
 LIMITS = (55.0, 60.0)
-# With fewer pairs, an accuracy is grey: its interval is wider than 28 points.
+# The accuracy of fewer pairs is drawn in grey: its interval is wider than 28 points.
 LEAST_PAIRS = 50
 
 
@@ -74,7 +74,7 @@ def line(kind: str, *points: tuple[float, float]) -> Markup:
 
 
 def label(x: float, y: float, text: str, anchor: str = "middle", kind: str = "") -> Markup:
-    """A text at (x, y); `anchor` is which part of it is there: start, middle or end."""
+    """A text at (x, y); `anchor` says which part of it is at this point: start, middle or end."""
     return shape("text", text, kind, x=x, y=y, **{"text-anchor": anchor})
 
 
@@ -254,6 +254,7 @@ def words(uses: Sequence[WordUse]) -> Chart | None:
     y = scale(zero if 0 in numbers else least, most, height - BOTTOM, TOP + LINE)
 
     def height_of(number: int) -> float:
+        """The vertical place of a number of occurrences."""
         return y(log10(number) if number else zero)
 
     stems = [line("frame", (LEFT, TOP), (LEFT, height - BOTTOM), (width - RIGHT, height - BOTTOM))]
@@ -333,9 +334,8 @@ def accuracy(measured: Accuracy) -> Markup:
     height = 14
     x = scale(20, 100, 0, width)
     start, end = sorted((x(50), x(max(percent, 20))))
-    # How far the whole interval is from 50 %, below 0 if it holds 50 %.
+    # How far the whole interval is from 50 %, on either side, as 20 % tells as much as 80 %; below 0 if it holds 50 %.
     from_chance = max(low - 50, 50 - high)
-    # One number serves both sides: an accuracy of 20 % tells as much as one of 80 %.
     kind = "good"
     if measured.pairs < LEAST_PAIRS:
         kind = "few"

@@ -44,14 +44,14 @@ class AuditConfig(Settings):
     images: Photos = None
 
 
-SWAPPED = " | "
+SWAPPED = " | "  # between the words of a swap, "cat | dog"
 ENTRIES = ("numeral", "attribute", "preposition", "verb", "noun")  # kinds of lexicon entries
 # The number of parts of a caption in which edits are counted.
 BINS = 10
-# The most frequent ones are listed, so many of each operator.
+# How many exchanges of words are listed for each operator, the most frequent ones.
 EXCHANGES = 100
 TABLES = ("negatives", "refined", "positives")
-CHANGE = ["replaced", "replacement", "replaced_synset", "replacement_synset"]
+CHANGE = ["replaced", "replacement", "replaced_synset", "replacement_synset"]  # columns that say what is changed
 COLUMNS = ("caption_id", "operator", "family", "caption", "text", "edits", "split", *CHANGE)
 
 
@@ -63,7 +63,7 @@ class Word(NamedTuple):
 
 
 class WordUse(NamedTuple):
-    """How often a word is taken out and put in, and its count in the corpus, None if it is not there."""
+    """A word, its count in the corpus (None: it is not there), and how often it is removed (out) and inserted (put)."""
 
     word: str
     corpus: int | None
@@ -72,7 +72,9 @@ class WordUse(NamedTuple):
 
 
 class Exchange(NamedTuple):
-    """How often `old` is replaced by `new` ("": nothing), and in reverse, `new` by `old`."""
+    """n: how often `old` is replaced by `new`; "" is nothing, so that a word is removed or inserted. reverse: how often
+    `new` is replaced by `old`.
+    """
 
     old: str
     new: str
@@ -81,7 +83,8 @@ class Exchange(NamedTuple):
 
 
 class OperatorFigures(NamedTuple):
-    """What is counted of one operator in a table: of first draws, apart from `rows` and `p_true`.
+    """What is counted of one operator in a table. Only its first draw for each caption counts, except for `rows`,
+    `p_true` and `estimates`.
 
     Attributes:
         family: of the operator.
@@ -91,7 +94,7 @@ class OperatorFigures(NamedTuple):
         estimates: the number of rows with an estimate.
         counts: by measure the number of each item: words_caption, words_negative (texts by words), characters_added,
             edit_position (edits by tenth of the caption).
-        uses, exchanges: see `word_changes` and `exchanges`.
+        uses, exchanges: the most frequent words that it inserts or removes, and its most frequent exchanges.
     """
 
     family: str
@@ -159,7 +162,7 @@ def collect(run: Path, splits: Sequence[str] = ()) -> Figures:
         # All captions of an image are in one shard.
         images += len(english["image_id"].unique())
     check_splits(splits, stored_splits, run)
-    # All rows of a caption are in one shard, so that its captions can be added up.
+    # All rows of a caption are in one shard, so that numbers of captions can be added up over shards.
     for rows in read_table(run, "negatives", ["caption_id", "split"]):
         captions_with_negative += len(rows.filter(in_splits)["caption_id"].unique())
     corpus = _corpus_counts(run)
@@ -301,7 +304,7 @@ def word_changes(changes: pd.DataFrame, corpus: Mapping[Word, int]) -> list[Word
         synsets = rows[f"{column}_synset"]
         kinds = [_kind_of_word(word, synset, corpus) for word, synset in zip(rows[column], synsets, strict=True)]
         counts_by_side.append(pd.DataFrame({"word": rows[column], "kind": kinds, side: rows["n"]}))
-    # A word that is both a noun and a verb is two of them, as it has a count in the corpus of each.
+    # A word that is used as a noun and as a verb is listed twice, as the corpus has a count of each.
     counts = pd.concat(counts_by_side).groupby(["word", "kind"])[["out", "put"]].sum().astype(int)
     uses = []
     for (word, kind), number in zip(counts.index, counts.to_numpy().tolist(), strict=True):

@@ -44,13 +44,13 @@ from .figures import BINS, AuditConfig, Exchange, Figures, OperatorFigures, Word
 
 PAGE = "audit.html"
 TABLE = "audit.parquet"
-# For one reason, a third as many refused candidates are shown as negatives.
+# A third as many refused candidates are shown for each reason as negatives for an operator.
 REFUSED_SHARE = 3
+# With so many pixels of the longer side and this quality of JPEG, a photo takes about 15 kB.
 SIDE = 320
-# With these pixels of the longer side and this quality of JPEG, a photo takes about 15 kB.
 QUALITY = 72
 SHOWN_EXCHANGES = 12  # of each operator
-SHOWN_WORDS = 40
+SHOWN_WORDS = 40  # of each operator
 
 
 def audit(run: Path, output: Path, config: AuditConfig, progress: Progress) -> tuple[Path, Path]:
@@ -118,7 +118,8 @@ class Section:
         rows: a sample of them.
         reasons: the number of refused candidates by reason.
         refused: a sample of them by reason.
-        number: of the section; says: what the operator does. Of negatives alone, as all that follows.
+        number: of the section; this and the following fields only for operators that make negatives.
+        says: what the operator does.
         refined: what is counted of its refined rows, if there are any.
         plots: charts with their titles.
         words, exchanges: the first rows of `figures.uses` and `figures.exchanges`.
@@ -167,6 +168,7 @@ def _page(
     photos = None if config.images is None else _photos_of(run, shown_images, config.images)
 
     def siblings(row: Row) -> list[str]:
+        """The other captions of the image of a row."""
         return [text for caption_id, text in captions[row["image_id"]].items() if caption_id != row["caption_id"]]
 
     def section(name: str, of_table: str, rows: Mapping[Stratum, Sequence[Row]]) -> Section:
@@ -286,7 +288,7 @@ class Tile(NamedTuple):
 
 
 def tiles_of(table: str, blindness: Blindness) -> list[Tile]:
-    """The tile of a table, of few pairs only if all operators have few; none if nothing was measured."""
+    """The tile of a table; none if nothing was measured. Operators with few pairs count only if all have few."""
     reports = blindness.reports
     enough = {name: report for name, report in reports.items() if report.pairs >= charts.LEAST_PAIRS}
     tiles = [Tile(table, name, most_telling(report.baselines)) for name, report in (enough or reports).items()]
@@ -296,7 +298,7 @@ def tiles_of(table: str, blindness: Blindness) -> list[Tile]:
 
 
 class RunVerdict(NamedTuple):
-    """What the text-only accuracies of an audit come to.
+    """The verdict of an audit on how well text-only models recognize the negatives.
 
     kind: good, high or few, as the colours of the bars. headline: the verdict. facts: sentences behind it. advice: what
     to do. command: with which command, if there is one.
@@ -310,7 +312,10 @@ class RunVerdict(NamedTuple):
 
 
 def verdict_on(blindness: Mapping[str, Blindness]) -> RunVerdict:
-    """The verdict on refined negatives if they are measured, else on all, by the limit of `publish`; by table."""
+    """The verdict on refined negatives if they are measured, else on all, by the limit of `publish`.
+
+    blindness: by table, the text-only accuracies.
+    """
     refined = "refined" in blindness
     measured = blindness.get("refined", blindness.get("negatives", Blindness({})))
     reports = measured.reports
@@ -322,7 +327,7 @@ def verdict_on(blindness: Mapping[str, Blindness]) -> RunVerdict:
     few = [f"{name} ({report.pairs})" for name, report in reports.items() if name not in enough]
     best = {name: most_telling(report.baselines) for name, report in enough.items()}
     recognized = [name for name, guess in best.items() if guess.cue.low > charts.LIMITS[1]]
-    # All together are recognized if many of them are, which is said of an operator alone.
+    # `all` is named only if no single operator is recognized.
     recognized = [name for name in recognized if name != ALL] or recognized
 
     facts = []
@@ -367,10 +372,10 @@ def _listed(names: Sequence[str]) -> str:
 # The search reads scripts beside the page, since a page that is opened from a disk can read no other file. Each hands
 # over compressed JSON: [image_id, captions as [caption_id, text], rows as [number of the caption, kind, *summary]].
 FOLDER = "rows"
-# Every file but the last has at least so many rows.
+# Every script has at least so many rows, except the last.
 PER_FILE = 20_000
-REFINED = "refined"
-# Tables whose rows can be found.
+REFINED = "refined"  # a table, and the kind of its rows in the search
+# Tables whose rows can be found by the search.
 HELD = ("negatives", "positives", "rejections")
 
 
@@ -449,6 +454,7 @@ def _chosen_images(run: Path, config: AuditConfig) -> set[str]:
                 rows_of_image[entry["values"]] += 0 if table == "captions" else entry["counts"]
 
     def random_place(image_id: str) -> bytes:
+        """What images are sorted by: a hash, so that their order is random and the same in every call."""
         return blake2b(f"{config.seed}\x1f{image_id}".encode()).digest()
 
     rows_left = config.search

@@ -26,15 +26,15 @@ if TYPE_CHECKING:
 
 
 NEEDED = 'the blind baselines need scikit-learn: pip install "negcap[quality]"'
-# A report has at most so many words, and n-grams for and against.
+# The most words, n-grams for the true text, and n-grams against it, that a report lists.
 CUES = 15
-# A word is called one-sided beyond so many standard deviations of coin flips.
+# A word is called one-sided if its counts are further apart than so many standard deviations of coin flips.
 SIGNIFICANT = 2.0
 FOLDS = 5
 PENALTY = 1.0  # scikit-learn's C
 # n-grams in fewer pairs have weight 0 in the regression.
 MIN_PAIRS = 2
-# Weights are multiples of it: the fit differs from processor to processor near the 14th digit.
+# Weights are rounded to multiples of this: the fit differs from processor to processor near the 14th digit.
 STEP = 2.0**-10
 # (pairs, n-grams) differences -> (n-grams,) weights.
 Fit = Callable[["csr_matrix"], "np.ndarray"]
@@ -128,7 +128,9 @@ def check_libraries() -> None:
 
 
 def blind(name: str, pairs: Sequence[TextPair], seed: int = 0, corpus: Sequence[CorpusText] = ()) -> BlindReport:
-    """Measure all baselines on pairs, one per caption, read as n-grams around what differs.
+    """Measure all text-only baselines: how well they tell which text of a pair is the true one.
+
+    Those that learn read the n-grams around the words in which the texts of a pair differ.
 
     Args:
         name: of the report, and of the pairs in errors.
@@ -154,9 +156,8 @@ def blind(name: str, pairs: Sequence[TextPair], seed: int = 0, corpus: Sequence[
     words = differences.take(differences.single_words())
 
     def cross_validated(matrix: csr_matrix, fit: Fit) -> Accuracy:
-        """The accuracy of weights that `fit` fits to a matrix (pairs, n-grams), each pair judged without its own fold.
-
-        The pairs are in FOLDS parts, and all pairs of an image in one of them.
+        """The accuracy of weights that `fit` fits to a matrix (pairs, n-grams): each pair is judged by weights fitted
+        to the other folds. All pairs of an image are in one fold.
         """
         gaps = scores(matrix, fold_weights(matrix, folds, FOLDS, fit), folds)
         return by_image(right(gaps).tolist(), images)
@@ -165,13 +166,13 @@ def blind(name: str, pairs: Sequence[TextPair], seed: int = 0, corpus: Sequence[
         captions = vocabulary.encode([caption.text for caption in corpus])
         caption_images = [caption.image_id for caption in corpus]
     else:
-        # Each caption counts once, although it may have several negatives.
+        # For the topics of images each caption counts once, although it may be the true text of several pairs.
         distinct = list(dict.fromkeys(CorpusText(pair.true, pair.image_id) for pair in pairs))
         captions = vocabulary.encode([caption.text for caption in distinct])
         caption_images = [caption.image_id for caption in distinct]
     topics = topics_of(documents(captions, caption_images, true, windows(true, negative).true, images), seed)
     weights = regression(differences.matrix)
-    # Without a corpus, the language model reads a caption as often as it has negatives.
+    # Without a corpus, the language model is trained on the true text of every pair, with repeats, as regressions are.
     texts = captions if corpus else true
     text_images = caption_images if corpus else images
     language_model = _cross_validated_language_model(
@@ -208,7 +209,7 @@ def _cross_validated_language_model(
         entries: the number of words in the vocabulary.
         seed: of the folds.
     """
-    # The images of both are divided at once, so that an image is in the same fold in both.
+    # The images of pairs and of texts are divided together, so that an image is in the same fold in both.
     folds = folds_of([*images, *text_images], seed=seed)
     folds_of_pairs = folds[: len(images)]
     model = train(texts, folds[len(images) :], FOLDS, entries)
@@ -221,7 +222,7 @@ def _strongest_ngrams(vocabulary: NgramVocabulary, keys: np.ndarray, weights: np
 
     Args:
         vocabulary: spells n-grams.
-        keys, weights: of each n-gram its code in the vocabulary, and its weight, (n-grams,).
+        keys, weights: (n-grams,) the code of each n-gram in the vocabulary, and its weight.
         sign: 1 or -1; weights of the other sign, and 0, are left out.
     """
     order = np.argsort(weights, kind="stable")
@@ -231,11 +232,13 @@ def _strongest_ngrams(vocabulary: NgramVocabulary, keys: np.ndarray, weights: np
 
 
 def _one_sided_words(vocabulary: NgramVocabulary, words: NgramDifferences) -> tuple[Cue, ...]:
-    """The words that only one of the two texts of a pair has significantly more often, the most significant first."""
+    """The words that are significantly more often in only the true text, or in only the negative, the most significant
+    first.
+    """
     only = sides(words.matrix)
     total = only.true + only.negative
-    # If a word were as likely in either text, |true - negative| would have the deviation sqrt(true + negative).
-    deviation = np.abs(only.true - only.negative) / np.sqrt(np.maximum(total, 1))  # in those of coin flips
+    # If a word were as likely in either text, true - negative would have the standard deviation sqrt(true + negative).
+    deviation = np.abs(only.true - only.negative) / np.sqrt(np.maximum(total, 1))  # in such standard deviations
     columns = np.argsort(-deviation, kind="stable")[:CUES]
     columns = columns[deviation[columns] > SIGNIFICANT]
     spelt = vocabulary.spell(words.keys[columns])
@@ -252,8 +255,8 @@ LOWER_CASE_I = re.compile(r"(?<![\w.'’-])i(?:['’](?:m|ve|ll|d))?(?![\w.'’-
 def format_faults(text: str) -> int:
     """Count formatting errors as careless scripts make them.
 
-    Once each: a lower-case start, a lower-case "i", a double space, a space before punctuation, no final punctuation,
-    `<unk>`. Each time: a wrong a/an, a doubled word.
+    Counted at most once: a lower-case start, a lower-case "i", a double space, a space before punctuation, no final
+    punctuation, `<unk>`. Counted each time: a wrong a/an, a doubled word.
     """
     from ....augment.language.grammar import indefinite_article
 
@@ -294,7 +297,7 @@ def right(gaps: np.ndarray) -> np.ndarray:
 
 
 def folds_of(images: Sequence[str], count: int = FOLDS, seed: int = 0) -> np.ndarray:
-    """(entries,): the random fold, 0 to `count` - 1, of the image of each entry; images: of the entries, with repeats.
+    """(entries,): the random fold, 0 to `count` - 1, of each entry, a pair or text; images: the image_id of each entry.
 
     All entries of an image are in one fold, so that no baseline is tested on images that it was trained on. Raises
     ValueError for fewer images than folds.
@@ -340,14 +343,16 @@ def log_odds(matrix: csr_matrix) -> np.ndarray:
 
 
 class Sides(NamedTuple):
-    """How often only the true text of a pair has each n-gram, and how often only the negative: both (n-grams,)."""
+    """How much more often the true texts have each n-gram, summed over the pairs where they have it more often; and the
+    same of the negatives: both (n-grams,).
+    """
 
     true: np.ndarray
     negative: np.ndarray
 
 
 def sides(matrix: csr_matrix) -> Sides:
-    """Add up (pairs, n-grams) differences by column: what is above 0 is of true texts, what is below of negatives."""
+    """Add up differences (pairs, n-grams) by column: positive ones are of true texts, negative ones of negatives."""
     ngrams = matrix.shape[1]
     true = np.bincount(matrix.indices, np.maximum(matrix.data, 0), ngrams)
     negative = np.bincount(matrix.indices, np.maximum(-matrix.data, 0), ngrams)

@@ -1,4 +1,4 @@
-"""The blind baselines on many pairs: operator by operator and all together, of a mapping or of a run; as text."""
+"""The text-only ("blind") baselines on pairs of a caption and its negative, by operator and of all; and as text."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from ...tables.pairs import pair_tables
 from ..accuracy import Accuracy
 from .baselines import BlindReport, CorpusText, TextPair, blind, check_libraries
 
-ALL = "all"
-LIMIT = 100_000
+ALL = "all"  # the name of the report on all operators together
+LIMIT = 100_000  # pairs of an operator that are measured, at most
 # The language model is trained on at most so many captions.
 CORPUS = 1_000_000
-# Makes a report of a name on pairs, like `blind`.
+# (name, pairs) -> the report on these pairs, as `blind` makes it.
 Measure = Callable[[str, Sequence[TextPair]], BlindReport]
 Row = TypeVar("Row", TextPair, CorpusText)
 
@@ -56,7 +56,7 @@ class Blindness:
 
     @property
     def unmeasured(self) -> dict[str, Unmeasured]:
-        """Why others could not be measured."""
+        """The operators that could not be measured, and why."""
         return {name: result for name, result in self.results.items() if isinstance(result, Unmeasured)}
 
     def plain(self) -> dict[str, dict[str, object]]:
@@ -153,8 +153,8 @@ def read_all(
 ) -> dict[str, list[TextPair]]:
     """The pairs of a run by operator, one per caption, ordered by caption_id in each shard.
 
-    Each is of the first draw, a fair sample: later draws exclude earlier ones, so that they over-represent unlikely
-    negatives.
+    Each pair has the first negative that the operator drew for the caption, a fair sample: later draws exclude earlier
+    ones, and so over-represent unlikely negatives.
 
     Args:
         run: the folder of the run.
@@ -197,8 +197,8 @@ def read_corpus(run: Path, shards: slice = slice(None)) -> list[CorpusText]:
 def of_random_images(rows: Sequence[Row], limit: int, seed: int = 0) -> list[Row]:
     """All rows if they are at most `limit`; else those of random images, as many whole images as fit into it.
 
-    The order in which images are taken depends on the seed and their ids alone. So the result is the same if rows of
-    later images were left out before all were read. Raises ValueError for a limit below 1.
+    The order in which images are taken depends only on the seed and their ids, so that this may be called again and
+    again while rows are read. Raises ValueError for a limit below 1.
     """
     if limit < 1:
         raise ValueError(f"limit must be >= 1, was: {limit}")
@@ -218,8 +218,8 @@ LIBRARIES = ("numpy", "scipy", "scikit-learn")
 def cached_reports(run: Path, seed: int = 0, corpus: Sequence[CorpusText] = (), limit: int = LIMIT) -> Measure:
     """`blind` on pairs of random images up to a limit, with reports kept in `run`/.cache/blind.
 
-    A report is named by the hash of all that determines it: code, libraries, seed, corpus and pairs. A damaged one is
-    measured again; nothing is kept where none can write. corpus: see `blind`.
+    The file of a report is named by the hash of all that determines it: code, libraries, seed, corpus and pairs. A
+    damaged one is measured again; in a run that cannot be written to, none is kept. corpus: see `blind`.
     """
     check_libraries()
     folder = scratch_folder(run, FOLDER)
@@ -283,7 +283,7 @@ def _lines_of_words(report: BlindReport) -> list[str]:
 
 def _lines_of_ngrams(report: BlindReport) -> list[str]:
     """The n-grams of a report with their weights as wrapped lines, first those for the true text, then the others."""
-    # Weights of a regression that does not guess better than a coin mean nothing.
+    # If the regression does not guess better than a coin, its weights mean nothing.
     if report.ngrams.low <= 50:
         return [f"{report.name}: n-grams that speak for either text: none, the regression is not above chance"]
     lines = []

@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
 ORDER = 3  # words in the longest n-grams
-# The bits of a word's number; three of them fit into 64.
+# The bits of a word's number; three numbers fit into 64 bits.
 BITS = 20
-START = 1
-END = 2
+START = 1  # the number of the mark before a text
+END = 2  # the number of the mark after a text
 WORD = re.compile(r"\w+(?:['’-]\w+)*|[^\w\s]")
-# The number of pairs that are compared at once, which bounds memory.
+# The number of pairs that are compared at once, to bound memory.
 CHUNK = 50_000
-DISCOUNT = 0.75
+DISCOUNT = 0.75  # d of absolute discounting, which the language model takes off each count
 
 
 @dataclass
@@ -90,7 +90,7 @@ class Window(NamedTuple):
 
 
 class Windows(NamedTuple):
-    """Where the true texts of pairs differ from their negatives, and these from the true texts."""
+    """The parts in which the two texts of each pair differ: of the true texts, and of the negatives."""
 
     true: Window
     negative: Window
@@ -100,8 +100,9 @@ def ragged(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     """The numbers start, start + 1, … of all ranges, concatenated: starts (3, 7), lengths (2, 1) -> 3 4 7."""
     ends = np.cumsum(lengths)
     total = int(ends[-1]) if len(ends) else 0
-    # Each range is counted on from where the one before ends: what is added brings it to its start.
-    return np.repeat(starts - (ends - lengths), lengths) + np.arange(total)
+    starts_in_result = ends - lengths
+    # arange counts through all ranges; what is added to a range makes it begin at its own start.
+    return np.repeat(starts - starts_in_result, lengths) + np.arange(total)
 
 
 def windows(true: NumberedTexts, negative: NumberedTexts) -> Windows:
@@ -118,7 +119,7 @@ def windows(true: NumberedTexts, negative: NumberedTexts) -> Windows:
         from_start = _count_shared_words(true, negative, rows, shorter, from_end=False)
         from_end = _count_shared_words(true, negative, rows, shorter, from_end=True)
         words_before[rows] = from_start
-        # In "a a" and "a a a" the same words agree from both sides; they are counted once.
+        # In "a a" and "a a a" both words agree from either side; a word is counted only once.
         words_after[rows] = np.minimum(from_end, shorter - from_start)
     return Windows(
         Window(true.offsets[:-1] + words_before, true.offsets[1:] - words_after),
@@ -142,13 +143,13 @@ def _count_shared_words(
     distance = -1 - steps if from_end else steps
     true_boundary = true.offsets[rows + from_end]
     negative_boundary = negative.offsets[rows + from_end]
-    # (rows, steps) words. A row that is shorter than the longest goes on into other texts; `clip` keeps the last of
-    # them from reading beyond the array, and the words are not used.
+    # (rows, steps) words. A shorter row reads on into other texts, whose words are not used; `clip` keeps it from
+    # reading beyond the array.
     true_words = true.flat.take(true_boundary[:, None] + distance, mode="clip")
     negative_words = negative.flat.take(negative_boundary[:, None] + distance, mode="clip")
     is_outside_text = steps >= shorter[:, None]
     ends_agreement = (true_words != negative_words) | is_outside_text
-    # A last column that always ends it, for the longest row; argmax is the first column that does.
+    # argmax is the first column that ends the agreement; a last column of True ends it in any case.
     return np.column_stack([ends_agreement, np.ones(len(rows), bool)]).argmax(axis=1)
 
 
@@ -161,8 +162,8 @@ class Occurrences(NamedTuple):
 
 def grams_of(texts: NumberedTexts, window: Window, order: int) -> Occurrences:
     """Every n-gram of `order` words that overlaps its text's window, or spans an empty window."""
-    # An n-gram overlaps the window if it begins at most order - 1 words before, and before its end. Its first word may
-    # stand from `low` to before `high`, positions in texts.flat, (texts,).
+    # An n-gram overlaps the window if it begins at most order - 1 words before the window, and before the window's end.
+    # So its first word is at a position in texts.flat from `low` to before `high`, both (texts,).
     low = np.maximum(window.start - order + 1, texts.offsets[:-1])
     high = np.minimum(window.end, texts.offsets[1:] - order + 1)
     ngrams_of_text = np.maximum(high - low, 0)
@@ -184,7 +185,7 @@ class NgramDifferences(NamedTuple):
     keys: np.ndarray
 
     def single_words(self) -> np.ndarray:
-        """The columns of n-grams that are single words, whose keys have bits in the first place alone."""
+        """The columns of n-grams that are single words: their keys have only the bits of the first word."""
         return np.flatnonzero(self.keys < 1 << BITS)
 
     def take(self, columns: np.ndarray) -> NgramDifferences:
@@ -238,10 +239,10 @@ def _find(table: np.ndarray, keys: np.ndarray) -> Lookup:
 
 
 class Counts(NamedTuple):
-    """Counts of the n-grams of one order, in column f those of all texts outside fold f.
+    """Counts of the n-grams of one order; column f counts in all texts outside fold f.
 
     keys: (n-grams,) ascending. seen: (n-grams, folds) how often an n-gram occurs. follow, types: (n-grams, folds) how
-    often it is followed by a word, and by how many different ones; 0 of the longest n-grams, where nobody asks.
+    often a word follows it, and how many different ones do; 0 for the longest n-grams, where they are not needed.
     """
 
     keys: np.ndarray
@@ -251,7 +252,7 @@ class Counts(NamedTuple):
 
 
 class LanguageModel(NamedTuple):
-    """Trigram models, one for each fold, of all texts outside it.
+    """Trigram models, one for each fold, trained on all texts outside the fold.
 
     orders: counts of unigrams, bigrams, trigrams. words: (folds,) the number of words outside each fold. entries: the
     size of the vocabulary.
@@ -266,7 +267,7 @@ class LanguageModel(NamedTuple):
 
         folds: (texts,) the fold of each text, whose model has not seen it.
         """
-        # The start mark is given, so that the first word after it is the first that is predicted.
+        # The start mark is not predicted: a text's first word after it is the first that has a probability.
         start = np.maximum(window.start, texts.offsets[:-1] + 1)
         end = np.minimum(window.end + ORDER - 1, texts.offsets[1:])
         lengths = np.maximum(end - start, 0)
@@ -278,13 +279,12 @@ class LanguageModel(NamedTuple):
     def _word_probability(self, keys: Sequence[np.ndarray], folds: np.ndarray) -> np.ndarray:
         """(words,): how probable each word is after the two before it.
 
-        `keys` are those of the 1-, 2- and 3-grams that end with each word, `folds` says whose model is asked: all
-        (words,).
+        keys: of the 1-, 2- and 3-grams that end with each word. folds: the fold whose model is asked. All (words,).
 
-        Interpolated absolute discounting (Ney, Essen and Kneser 1994): with counts c, contexts h of one to two words,
+        Interpolated absolute discounting (Ney, Essen and Kneser 1994): with counts c, contexts h of one or two words,
         the number c(h) of words after h and the number t(h) of different ones,
-        p(w | h) = max(c(h w) - d, 0) / c(h) + d t(h) / c(h) p(w | h without its first word). Words alone are counted
-        with one more occurrence of each. Where h was never seen, p(w | h) is that of the shorter context.
+        p(w | h) = max(c(h w) - d, 0) / c(h) + d t(h) / c(h) p(w | h without its first word). Without context, each
+        word counts one occurrence more than it has. If h was never seen, p(w | h) is that of the shorter context.
         """
         unigrams = self.orders[0]
         seen = _find(unigrams.keys, keys[0]).values(unigrams.seen, folds)
@@ -296,7 +296,7 @@ class LanguageModel(NamedTuple):
             in_context = _find(context.keys, _without_last_word(keys[order], order))
             follow = in_context.values(context.follow, folds)
             types = in_context.values(context.types, folds)
-            total = np.maximum(follow, 1)  # not 0, by which the unused values would be divided
+            total = np.maximum(follow, 1)  # avoids a division by 0, of values that are not used
             discounted = np.maximum(seen - DISCOUNT, 0) / total + DISCOUNT * types / total * probability
             probability = np.where(follow > 0, discounted, probability)
         return probability
@@ -316,7 +316,7 @@ def train(texts: NumberedTexts, folds: np.ndarray, count: int, entries: int) -> 
         count: how many folds there are.
         entries: the number of words in the vocabulary.
     """
-    # Every word is predicted except the start mark. position, text, fold: of each word that is predicted.
+    # Every word is predicted except the start mark. For each predicted word: its position, its text and its fold.
     lengths = np.diff(texts.offsets) - 1
     position = ragged(texts.offsets[:-1] + 1, lengths)
     text = np.repeat(np.arange(len(texts)), lengths)
@@ -330,7 +330,7 @@ def train(texts: NumberedTexts, folds: np.ndarray, count: int, entries: int) -> 
         outside = inside.sum(axis=1, keepdims=True) - inside
         keys.append(distinct)
         seen.append(outside.astype(np.int32))
-    # It is the context of each first word, although it is never predicted.
+    # The start mark needs a row, as the context of first words, although it is never predicted and so not counted.
     if START not in keys[0]:
         row = np.searchsorted(keys[0], START)
         keys[0] = np.insert(keys[0], row, START)
@@ -353,14 +353,14 @@ def train(texts: NumberedTexts, folds: np.ndarray, count: int, entries: int) -> 
 
 
 def _without_last_word(keys: np.ndarray, words: int) -> np.ndarray:
-    """The keys of the first `words` words of n-grams that have one more: their other bits are masked out."""
+    """The keys of n-grams of `words` + 1 words without the last word, whose bits, the highest, are masked out."""
     return keys & ((1 << BITS * words) - 1)
 
 
 def _keys_ending_at(texts: NumberedTexts, position: np.ndarray, text_start: np.ndarray) -> list[np.ndarray]:
     """By order from 1 to 3, the keys of the n-grams whose last word is at each position in `texts.flat`: (positions,).
 
-    Before the start of its text, at `text_start` (positions,), its first word, the start mark, repeats.
+    text_start: (positions,), where the text of each begins. Before it, the text's first word, the start mark, repeats.
     """
     # words[k] is the word k places before the position
     words = [texts.flat[np.maximum(position - back, text_start)].astype(np.int64) for back in range(ORDER)]

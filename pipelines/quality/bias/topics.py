@@ -19,19 +19,19 @@ if TYPE_CHECKING:
 
 TOPICS = 20
 ROUNDS = 10  # of k-means
-# Words of fewer images tell no topic.
+# Words in the captions of fewer images tell no topic.
 LEAST_IMAGES = 2
-# A share of the images. Words of more of them tell no topic.
+# Words in the captions of more than this share of the images tell no topic.
 COMMON = 0.1
-# Weights and vectors are whole numbers, in parts of it: the same on every processor.
+# Weights and vectors are fixed-point numbers, whole numbers that count 1024ths: the same on every processor.
 UNIT = 2.0**10
 
 
 class Documents(NamedTuple):
     """Counts of words that tell topics.
 
-    images: (images, words), in all captions of an image. pairs: (pairs, words), the same of the image of each pair,
-    without the words where its texts differ, which would tell which of them is true.
+    images: (images, words), counted in all captions of an image. pairs: (pairs, words), the counts of the pair's image
+    without the words where the pair's texts differ: they are true, and would tell which of the texts is.
     """
 
     images: csr_matrix
@@ -83,11 +83,11 @@ def documents(
 
 
 def topics_of(documents: Documents, seed: int = 0) -> np.ndarray:
-    """(pairs,): the topic, 0 to TOPICS - 1, of the image of each pair.
+    """(pairs,): the topic, 0 to TOPICS - 1, of each pair: the nearest to the vector that `Documents.pairs` has for it.
 
-    By k-means on the cosines of the images' words, which weigh the more the rarer they are (inverse document
-    frequency); it starts from images drawn by the seed. (scikit-learn's k-means computes with floating point numbers,
-    whose last bits differ from processor to processor, and with them the topics.)
+    The topics are found by k-means on the cosines of the images' words, which weigh the more the rarer they are
+    (inverse document frequency). It starts from images drawn by the seed. (scikit-learn's k-means computes with
+    floating point numbers, whose last bits differ from processor to processor, and with them the topics.)
     """
     from scipy.sparse import csr_matrix
 
@@ -97,9 +97,10 @@ def topics_of(documents: Documents, seed: int = 0) -> np.ndarray:
     weighted_images = csr_matrix(documents.images.multiply(rarity))
     weighted_pairs = csr_matrix(documents.pairs.multiply(rarity))
 
+    # The vectors of images, (images, words), scaled to the length UNIT. Without words their length is 0: divide by 1.
     row = _row_of_values(weighted_images)
-    lengths = np.sqrt(np.maximum(np.bincount(row, weighted_images.data**2, images), 1))
-    unit = csr_matrix(weighted_images, dtype=np.int64)  # (images, words), of length UNIT
+    lengths = np.sqrt(np.maximum(np.bincount(row, weighted_images.data**2, images), 1))  # (images,)
+    unit = csr_matrix(weighted_images, dtype=np.int64)
     unit.data = np.rint(UNIT * weighted_images.data / lengths[row]).astype(np.int64)
 
     centres = unit[np.random.default_rng(seed).permutation(images)[:TOPICS]].toarray()  # (topics, words)
@@ -108,9 +109,9 @@ def topics_of(documents: Documents, seed: int = 0) -> np.ndarray:
         # (topics, images), 1 where an image belongs to a topic; the product sums up the images of each topic
         members = csr_matrix((np.ones(images, np.int64), (topic, np.arange(images))), (TOPICS, images))
         sums = (members @ unit).toarray()
-        lengths = np.sqrt(np.maximum((sums**2).sum(axis=1, keepdims=True), 1))
-        centres = np.rint(UNIT * sums / lengths).astype(np.int64)
-    # The lengths of the pairs' vectors do not matter: the nearest centre is the same.
+        lengths_of_sums = np.sqrt(np.maximum((sums**2).sum(axis=1, keepdims=True), 1))  # (topics, 1)
+        centres = np.rint(UNIT * sums / lengths_of_sums).astype(np.int64)
+    # The vectors of pairs keep their lengths: scaled, they would have the same nearest centre.
     return (weighted_pairs.astype(np.int64) @ centres.T).argmax(axis=1)
 
 
@@ -120,7 +121,7 @@ def _row_of_values(matrix: csr_matrix) -> np.ndarray:
 
 
 def by_topic(matrix: csr_matrix, topic: np.ndarray) -> csr_matrix:
-    """The columns of a matrix once for all rows, then once for the rows of each topic (Daume 2007).
+    """The columns of a matrix once for all rows, then once more for the rows of each topic (Daume 2007).
 
     matrix: (rows, n); topic: (rows,); the result is (rows, n * (1 + TOPICS)):
 

@@ -43,7 +43,7 @@ def read_source(source: str, left_out: Collection[str] = (), held_out: bool = Fa
     everything. left_out: ids of photos (see `photo_id`) whose captions are not read. Raises ValueError or
     FileNotFoundError, naming the source, if it cannot be read or has no such captions.
     """
-    # By whether in a train split; in order, each once.
+    # Distinct texts in order: texts[True] those of train splits, texts[False] the others.
     texts: dict[bool, dict[str, None]] = {True: {}, False: {}}
     captions_left_out = Counter[bool]()
     has_train_split = False
@@ -135,7 +135,7 @@ def vocabulary(
     counter = Counter[str]()
     total = 0
     for words in captions:
-        # The number of words of each unit, 0 for a final full stop.
+        # How many words each unit has; 0 for a final full stop, which is no unit.
         sizes = words_per_unit(words, first)
         for size, end in zip(sizes, accumulate(sizes), strict=True):
             if size:

@@ -42,7 +42,7 @@ from ...engine.storage import write_atomically
 from .config import Sizes
 
 UNKNOWN_UNIT = SPECIAL.index(UNKNOWN)
-# Distances of this many units and more share one bias of the attention.
+# In attention, each distance has a bias; distances of this many units or more share one.
 FARTHEST = 7
 
 
@@ -84,14 +84,15 @@ class Cloze(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def contexts(self, units: Tensor) -> Tensor:
-        """What the words around each place say of it: vectors (captions, length - 2, words), by which units are scored.
+        """A vector for each place, made of the words around it, by which units are scored there: (captions, length - 2,
+        words).
 
         units: (captions, length) numbers of units, from START to END; these two are no places.
         """
         places = units.shape[1] - 2
         vectors = self.dropout(self.vectors[units])
-        # Each (captions, length - 2, states). Row i is of place i + 1: in `before` the state after reading START to
-        # place i, in `after` that after reading END back to place i + 2. So neither has read the place itself.
+        # Both are (captions, length - 2, states). Row i is of place i + 1: in `before` the state after reading START to
+        # place i, in `after` the state after reading END back to place i + 2. So neither has read the place itself.
         before = self._read_states(self.forward_gru, vectors[:, :-2])
         after = self._read_states(self.backward_gru, vectors.flip(1)[:, :-2]).flip(1)
         before = self.dropout(before)
@@ -161,14 +162,14 @@ class Cloze(nn.Module):
         shares = weights.softmax(-1)
         if not self.fixed_point:
             return shares
-        # As the written model will compute it: exp is looked up in a table, and shares are rounded.
+        # As the reader of the model's file computes it: exp is looked up in a table, and shares are rounded.
         likely = self._look_up(EXP, weights - weights.amax(-1, keepdim=True), torch.ones(())).detach()
         rounded = self._round(likely / likely.sum(-1, keepdim=True), SHARE, ROW)
         # The value is `rounded`; the difference is a constant for autograd, so the gradient is that of `shares`.
         return shares + (rounded - shares).detach()
 
     def _look_up(self, table: Table, numbers: Tensor, exact: Tensor) -> Tensor:
-        """A function's values as the written model will compute them, rounded to its table, for numbers of any shape.
+        """A function's values as the reader of the model's file computes them, by a table, for numbers of any shape.
 
         A table has no gradient, so the result has the value of the table and the gradient of `exact`: the difference of
         the two is a constant for autograd. While the net is not yet in fixed point, the result is `exact`.

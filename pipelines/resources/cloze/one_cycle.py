@@ -13,7 +13,7 @@ from ...models.fit import Say, TrainingStep, fit, silent
 
 
 class Schedule(Protocol):
-    """What of a configuration says how long a network is trained and how fast."""
+    """The part of a configuration that says how long a network is trained, and how fast."""
 
     seed: int
     epochs: int

@@ -33,9 +33,9 @@ from .config import SurrogateConfig
 from .one_cycle import one_cycle
 
 FORMS = {"noun": ("nn", "nns"), "preposition": ("",), "attribute": ("",), "verb": ("VBZ", "VBG", "VBD", "VBP", "VB")}
-# The log of p(new unit | rest) from which a unit is tried.
+# A unit (word or phrase) is tried as a replacement if the log of p(unit | rest of the caption) is at least this.
 LEAST_LIKELY = -6.5
-# How many places of a caption are tried.
+# How many places of a caption are tried, by the kind of the word there.
 MAX_PLACES = {"noun": 2, "other": 1}
 MAX_REPLACEMENTS = 4  # of a place
 CAPTIONS_AT_ONCE = 250
@@ -49,9 +49,9 @@ HELD_OUT = 0.05  # of the places
 class ReplacedPlace(NamedTuple):
     """A place of a caption in which the model has read other units, and what each of these replacements has changed.
 
-    vectors: of all places of the caption, (places, width).
+    vectors: of all places of the caption, by which the model scores the units there, (places, width).
     units: the numbers of the units that stand there, (places,).
-    place: which of them was replaced.
+    place: the index of the replaced place.
     lost: by how much the log p of each place has decreased, NaN at the replaced one, (replacements, places).
     state_changes: as `negcap.augment.cloze.surrogate.state_changes` has them, (2, replacements, states).
     """
@@ -64,8 +64,8 @@ class ReplacedPlace(NamedTuple):
 
 
 class PlaceLosses(NamedTuple):
-    """What the other places of some captions lose by replacements, in nats. A pair is a replacement and one place of
-    its caption. losses: of each pair, (pairs,). replacement: the number of its replacement, (pairs,).
+    """How much log p the places of some captions lose by replacements, in nats. A pair is a replacement and one place
+    of its caption. losses: (pairs,). replacement: (pairs,), the number of the replacement of each pair.
     """
 
     losses: Tensor
@@ -76,8 +76,8 @@ class LossComparison(NamedTuple):
     """Losses as the surrogate estimates them and as the model has read them, without the replaced places themselves.
 
     estimated, read: of each pair of a replacement and another place, (pairs,).
-    sums: what each replacement takes from all other places, `loss` of `negcap.augment.plausibility.Comparison`: the
-        estimates and what was read, (2, replacements).
+    sums: what all other places lose by each replacement, `loss` of `negcap.augment.plausibility.Comparison`: estimated,
+        then as read, (2, replacements).
     """
 
     estimated: Tensor
@@ -108,16 +108,16 @@ class SurrogateNetwork(nn.Module):
         self.after = nn.Linear(states, config.shares, bias=False)
 
     def forward(self, replaced: Sequence[ReplacedPlace], embedding: Tensor) -> PlaceLosses:
-        """Estimate what each replacement takes from each place of its caption; embedding: the word vectors.
+        """Estimate how much each place of a caption loses by each of its replacements; embedding: the word vectors.
 
         A row is a place of one of the captions: all places of the first caption, then all of the second. A caption of
         r replacements and n places has r * n pairs, which share its n rows, since a(i, s) is the same for all of them.
         """
-        # Each list has an array for each caption. This one: (places, 4 * words).
+        # each list gets one array per caption, here (places, 4 * words)
         contexts: list[Tensor] = []
-        # This one: (places,).
+        # here (places,)
         distances: list[np.ndarray] = []
-        # These three: (replacements * places,).
+        # and in these three (replacements * places,)
         row_of_pair: list[np.ndarray] = []
         replacement_of_pair: list[np.ndarray] = []
         is_behind: list[np.ndarray] = []
@@ -176,7 +176,7 @@ class Alternatives(NamedTuple):
 def alternatives_by_unit(lexicon: Lexicon) -> dict[int, Alternatives]:
     """What may replace each unit that is an entry of the lexicon, by its number."""
     alternatives: dict[int, Alternatives] = {}
-    # Later ones replace earlier ones: a unit of two kinds is of the first.
+    # Reversed, as later entries of the dict replace earlier ones: a unit of two kinds gets the first kind of FORMS.
     for kind, forms in reversed(FORMS.items()):
         for form in forms:
             units = np.unique(entry_units(lexicon, kind, form))
@@ -186,7 +186,7 @@ def alternatives_by_unit(lexicon: Lexicon) -> dict[int, Alternatives]:
 
 
 class Replacement(NamedTuple):
-    """A unit that is put into a place of a caption. caption: its number. place: from 1, since START has 0."""
+    """A unit that is put into a place of a caption. caption: the caption's number. place: from 1, since START has 0."""
 
     caption: int
     place: int
@@ -254,7 +254,7 @@ class _ReadReplacement(NamedTuple):
 
     @property
     def caption_and_place(self) -> tuple[int, int]:
-        """What is equal of all replacements of one place."""
+        """The caption and the place, the same for all replacements of one place."""
         return self.replacement.caption, self.replacement.place
 
 
@@ -284,8 +284,8 @@ def _read_replacements(
     changed = [encodings[replacement.caption] for replacement in replacements]
     places = np.array([replacement.place for replacement in replacements])
     units = np.array([replacement.unit for replacement in replacements])
-    # The GRUs read up to the places before and after.
-    neighbours = np.column_stack([places - 1, places + 1])
+    # The states of the forward and of the backward GRU beside the replaced place do not change.
+    neighbours = np.column_stack([places - 1, places + 1])  # (replacements, 2)
     state_changes_of = state_changes(model.network, changed, neighbours, np.arange(len(units)), units).astype(np.int16)
     edited = model.read_edited(changed, texts)
     rows = map(_ReadReplacement, replacements, edited, state_changes_of.transpose(1, 0, 2))
@@ -302,24 +302,24 @@ def _replaced_place(old: CaptionEncoding, place: int, rows: Sequence[_ReadReplac
     """
     before = old.units[:place]
     behind = old.units[place + 1 :]
-    # With a new word beside it, a unit may join a phrase or leave one. Then the places do not correspond.
-    same = [row for row in rows if list(row.encoding.units) == [*before, row.replacement.unit, *behind]]
-    if not same:
+    # A new word may join its neighbours to a phrase, or break one up. Then the places of both texts do not correspond.
+    comparable = [row for row in rows if list(row.encoding.units) == [*before, row.replacement.unit, *behind]]
+    if not comparable:
         return None
-    lost = np.array([np.array(old.scores) - np.array(row.encoding.scores) for row in same], np.float16)
+    lost = np.array([np.array(old.scores) - np.array(row.encoding.scores) for row in comparable], np.float16)
     lost[:, place - 1] = np.nan
     return ReplacedPlace(
-        vectors=old.vectors[: len(old.scores)].astype(np.float16),  # exact: they are at most 2^10 units
+        vectors=old.vectors[: len(old.scores)].astype(np.float16),  # exact: fixed-point numbers of at most 2^10 steps
         units=np.array(old.units[1:-1]),
         place=place - 1,
         lost=lost,
-        state_changes=np.stack([row.state_changes for row in same], 1),
+        state_changes=np.stack([row.state_changes for row in comparable], 1),
     )
 
 
 @torch.random.fork_rng(devices=[])
 def fit(model: ClozeModel, replaced: Sequence[ReplacedPlace], config: SurrogateConfig) -> SurrogateNetwork:
-    """Fit a surrogate: a small network that estimates what a cloze model would say of a caption with another word.
+    """Fit a surrogate: a small network that estimates how a cloze model would score a caption with another word.
 
     Args:
         model: the cloze model, whose embedding the surrogate takes.
@@ -332,8 +332,8 @@ def fit(model: ClozeModel, replaced: Sequence[ReplacedPlace], config: SurrogateC
     net = SurrogateNetwork(embedding.shape[1], states, float(embedding.std()), config)
 
     def error(numbers: np.ndarray) -> Tensor:
-        """The error on the places of these numbers: of single losses, and of their sums, of which large ones vary more
-        and so are compared by their logs.
+        """The error on the replaced places with these numbers: that of single losses, plus that of the logs of their
+        sums, since large sums vary more.
         """
         compared = compare_losses(net, [replaced[i] for i in numbers], embedding)
         of_places = mse_loss(compared.estimated, compared.read.clamp(LEAST_LOSS, LARGEST_LOSS))
@@ -357,7 +357,7 @@ def compare_losses(net: SurrogateNetwork, replaced: Sequence[ReplacedPlace], emb
     estimated = losses[is_other]
     read = read[is_other]
     no_loss = torch.zeros(sum(len(caption.lost) for caption in replaced))  # of each replacement
-    # What becomes likelier does not make up for what becomes less likely.
+    # Gains are cut at 0: a word that becomes likelier does not make up for one that becomes less likely.
     sums = [no_loss.index_add(0, replacement[is_other], of_pair.clamp_min(0.0)) for of_pair in (estimated, read)]
     return LossComparison(estimated, read, torch.stack(sums))
 
@@ -395,7 +395,7 @@ def fit_to(captions: Sequence[str], model: Path, output: Path, leave_out: Path |
     order = np.random.default_rng(config.seed).permutation(len(texts))[: config.captions]
     words = list(corpus.tokenise(texts[i] for i in order))
     loaded = ClozeModel.load(model)
-    # Longer captions are cut into pieces when a model is trained, so it has never read one as a whole.
+    # Only captions that a model reads whole in training: longer ones are cut into pieces there.
     short = [tokens for tokens in words if len(tokens) <= corpus.MAX_UNITS]
     replaced = list(replaced_places(loaded, short, config.seed))
     held_out = int(len(replaced) * HELD_OUT)

@@ -22,7 +22,7 @@ from . import corpus, network
 from .config import ClozeTrainingConfig, Sizes
 from .network import UNKNOWN_UNIT, Cloze, log_frequencies
 
-# Units of a caption, with START and END: what turns a batch of captions into one of words.
+# Units of an average caption, with START and END: by it, a batch of so many captions becomes one of so many units.
 MEAN_LENGTH = 13
 SMALLEST_BATCH = 8
 
@@ -58,8 +58,8 @@ def sampled_loss(net: Cloze, contexts: Tensor, targets: Tensor, drawn: Tensor, l
 
 
 class UnitSampler(NamedTuple):
-    """Draws the units that a batch's targets are told from: each by itself, with a chance of its own. rates: (units,),
-    float64. The chance of a unit is 1 - exp(-rate); log_chance, (units,), is its logarithm.
+    """Draws the units that a batch's targets are compared with, each independently of the others. rates: (units,),
+    float64. A unit is drawn with the chance 1 - exp(-rate); log_chance: (units,), its logarithm.
     """
 
     rates: Tensor
@@ -151,13 +151,15 @@ def train(
     optimizer = torch.optim.AdamW(net.parameters(), weight_decay=config.weight_decay, betas=(0.9, 0.98))
 
     def epoch_batches(epoch: int) -> Iterator[Tensor]:
-        """The batches of an epoch, (captions, length) units; in the last epochs weights are rounded as in the file."""
+        """The batches of an epoch, (captions, length) units. In the last `config.fixed_point` epochs the network rounds
+        its weights as its file stores them, and so learns to work with rounded ones.
+        """
         net.train()
         last_exact_epoch = config.epochs - config.fixed_point
         net.fixed_point = epoch > last_exact_epoch
         average.fixed_point = net.fixed_point
         for batch in batches(captions, config.batch, order):
-            # Unknown words are no targets: a batch of nothing else (between <s> and </s>) has no loss.
+            # Unknown words are no targets: a batch with no other words (between <s> and </s>) has no loss.
             if (batch[:, 1:-1] != UNKNOWN_UNIT).any():
                 yield torch.from_numpy(batch).long()
 
@@ -217,13 +219,13 @@ def _batch_loss(
     Args:
         net: the model that is trained.
         units: (captions, length) the captions as numbers of units, from START to END.
-        sampler: draws the units that the true ones are told from.
+        sampler: draws the units that the true ones are compared with.
         config: with the share of words that are read as unknown.
         generator: of all random numbers.
     """
     read = units
     if config.forget:
-        # The reader must also cope with words that it does not know, of which the training captions have few.
+        # The model must also learn to read unknown words, of which the training captions have few.
         forgotten = torch.rand(units.shape, generator=generator) < config.forget
         forgotten[:, [0, -1]] = False  # START and END
         read = units.masked_fill(forgotten, UNKNOWN_UNIT)
@@ -235,7 +237,7 @@ def _batch_loss(
 
 
 SHIPPED = "shipped"
-# How many captions of the training set are measured, at most, where none are held out.
+# If no captions are held out, the biases are shifted for about this many captions of the training set.
 CENTRED_ON = 5_000
 # The values with --continue, if they are not given.
 CONTINUED = {"epochs": 4, "learning_rate": 5e-4}
@@ -301,7 +303,7 @@ def train_on(
             report(f"epoch {epoch}: perplexity {perplexity:.3f}, mean log of the sum of probabilities {log_sum:.3f}")
 
     output.parent.mkdir(parents=True, exist_ok=True)
-    # What cannot be measured is said before training.
+    # Also before training, so that captions which cannot be measured raise an error now.
     after_epoch(start.net, 0)
     net = train(start.net, encoded, start.counts, config, report, after_epoch)
     facts = {

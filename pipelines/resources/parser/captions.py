@@ -5,8 +5,9 @@ wearing a cap is crouching"), third persons that look like plurals ("a dog leaps
 ("a close up of"), long coordinations and complex prepositions. Vocabulary and templates were written for this project.
 
 The grammar is a set of functions that each return one construction, and tables of their weights, from which `weighted`
-draws. What a function draws, and in which order, is part of it: another order gives other captions of the same seed.
-A clause inside another one has a depth; from LEAST on it has no clauses of its own, so that every caption ends.
+draws. The order of the draws in a function matters: another order gives other captions for the same seed. A clause
+inside another one has a depth; from the depth LEAST on it has no clauses inside, so that every caption ends. In the
+docstrings, NP is a noun phrase, V a verb phrase, and V-ing one with an -ing form.
 """
 
 from collections.abc import Callable
@@ -37,10 +38,10 @@ from .phrases import (
 )
 from .tree import Tree
 
-# The depth of a clause that is short.
+# The depth from which a clause is short: it has no further clauses inside.
 LEAST = 2
 Construction = Callable[[Random], Node]
-# With a verb in a form: VBG, VBZ, VBP or VB.
+# The str is the form of the verb, as a Penn tag: VBG, VBZ, VBP or VB.
 VerbConstruction = Callable[[Random, str], Node]
 
 
@@ -111,11 +112,11 @@ def intransitive(rng: Random, form: str) -> Node:
 
 
 def transitive(rng: Random, form: str) -> Node:
-    """Return a verb with a direct object and sometimes a place or an instrument."""
+    """Return a verb with a direct object: "rides a horse", sometimes "carries a bag in his hand"."""
     is_common = chance(rng, 0.25)
     name = rng.choice(["hold", "wear", "ride", "carry"] if is_common else sorted(WORDS["transitive"]))
     kinds = WORDS["transitive"][name]
-    # A verb that takes any object.
+    # Often a verb that takes any object takes its place.
     if chance(rng, 0.25):
         name = rng.choice(WORDS["handling"])
         kinds = "thing food vehicle animal person body clothes".split()
@@ -160,7 +161,7 @@ def infinitive(rng: Random, form: str) -> Node:
     else:
         action = verb_phrase(rng, "VB", LEAST)
     action.labelled("xcomp").before(leaf("to/TO/aux"))
-    # "gets ready to hit".
+    # "gets ready to hit", "looks ready to jump".
     if name in ("get", "look"):
         return node.after(leaf("ready/JJ/acomp").after(action))
     return node.after(action)
@@ -300,7 +301,7 @@ def with_things(rng: Random) -> Node:
     if not chance(rng, 0.3):
         return preposition("with", object_of(rng, rng.choice(["clothes", "thing", "body", "food", "animal"])))
     item = rng.choice(["clothes", "thing", "thing", "food", "person"])
-    # "a bowl and a cup" or, less often, "a bowl and cup".
+    # How often further nouns have no determiner: "a bowl and a cup" or, less often, "a bowl and cup".
     bare = rng.choice([0.05, 0.05, 0.9])
     parts = [noun_phrase(rng, item, bare=0.1)]
     parts += [noun_phrase(rng, item, bare=bare) for _ in range(rng.choice([1, 2, 2, 3]))]
@@ -334,14 +335,14 @@ def place_of_noun(rng: Random) -> Node:
 
 def passive(rng: Random) -> Node:
     """Return a participle with its preposition: "parked on the street", "surrounded by trees" (agent)."""
-    name = rng.choice(sorted(WORDS["participles"]))
-    node = verb(name, "VBN")
-    names = WORDS["participles"][name]
+    entry = rng.choice(sorted(WORDS["participles"]))
+    node = verb(entry, "VBN")
+    prepositions = WORDS["participles"][entry]
     if chance(rng, 0.04):
         node.before(Node(rng.choice(["partially", "neatly", "completely", "brightly"]), "RB", "advmod"))
-    if not names:
+    if not prepositions:
         return node
-    name = rng.choice(names)
+    name = rng.choice(prepositions)
     target = noun_phrase(rng, rng.choice(["thing", "person", "place", "animal", "food"]))
     if chance(rng, 0.2):
         coordinate([target, noun_phrase(rng, rng.choice(["thing", "place"]))])
@@ -380,12 +381,12 @@ def be(rng: Random, many: bool) -> Node:
 
 
 def predicate(rng: Random) -> Node:
-    """Return a complement of "is": an adjective, a noun phrase, a place, "ready to V", "full of NP"."""
+    """Return a complement of "is": an adjective, a noun phrase, a place, "ready to V" or "full of NP"."""
     return weighted(rng, PREDICATES)(rng)
 
 
 def predicate_noun(rng: Random) -> Node:
-    """Return "a dog" as what something is."""
+    """Return a noun phrase as the complement of "is": "(it is) a dog"."""
     return object_of(rng, rng.choice(["thing", "animal", "vehicle", "person"])).labelled("attr")
 
 
@@ -469,7 +470,7 @@ def subject(rng: Random, bare: float = 0.05) -> ClauseSubject:
 
 
 def _group_of(rng: Random, kind: str) -> ClauseSubject:
-    """Return "a group of people", "lots of red cars", "a few people"."""
+    """Return a subject such as "a group of people", "lots of red cars" or "a few people"."""
     group = rng.choice(WORDS["groups"])
     many = group in ("couple", "pair", "lot", "bunch", "number") or chance(rng, 0.5)
     inner = noun_phrase(rng, kind, many=True, bare=0.95)

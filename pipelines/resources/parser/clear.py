@@ -33,7 +33,7 @@ WITHIN_VERB = (
 )  # stay with a verbal predicate
 LEADING = ("advmod", "obl:unmarked", "nmod:unmarked", "obl:npmod", "obl:tmod", "nummod")
 ROOT_LEVEL = ("punct", "discourse", "vocative", "parataxis", "advcl", "cc", "mark", "list", "nsubj", "aux", "expl")
-# Labels that a preposition takes over.
+# Labels that a preposition takes over from its nominal, instead of prep.
 OWN_LABEL = ("root", "conj", "parataxis", "ccomp", "appos", "list")
 
 
@@ -100,7 +100,7 @@ def _expand_expression(tree: Tree, first: int, rest: list[int]) -> None:
 
 
 def _put_in_place_of(tree: Tree, old: int, new: int) -> None:
-    """Give the word `new` the head, label and dependents of the word `old`."""
+    """Give the word `new` the head, label and dependents of the word `old`, and make `old` a dependent of `new`."""
     head = tree.heads[old]
     dep = tree.deps[old]
     for child in tree.children(old):
@@ -111,13 +111,14 @@ def _put_in_place_of(tree: Tree, old: int, new: int) -> None:
 
 
 def make_names_head_final(tree: Tree) -> None:
-    """Make the last word of a name its head: "Ada Lovelace": Ada -> Lovelace (compound)."""
+    """Make the last word of a name its head, which in UD is the first: "Ada Lovelace": Ada -> Lovelace (compound)."""
     for first in range(len(tree)):
         rest = tree.children(first, "flat")
         if rest and rest[-1] > first:
-            _put_in_place_of(tree, first, rest[-1])
+            last = rest[-1]
+            _put_in_place_of(tree, first, last)
             for word in [first, *rest[:-1]]:
-                tree.attach(word, rest[-1], "compound")
+                tree.attach(word, last, "compound")
 
 
 def invert_copulas(tree: Tree) -> None:
@@ -184,9 +185,10 @@ def _belongs_to_clause(tree: Tree, child: int, copula: int, predicate: int) -> b
 def _adverb_belongs_to_clause(tree: Tree, adverb: int, copula: int, predicate: int) -> bool:
     """Return whether an adverb depends on the copula, as in CLEAR, instead of the predicate, as in UD.
 
-    Outside of copula and predicate: all but "enough" ("old enough"). Between them: negation and "also" ("is not old");
-    before an adjective what is no degree ("is usually old", but "is very old"); before a preposition what is not right
-    before it ("is now in", but "is right in"); else what precedes the noun's own words ("is now a man").
+    If it does not stand between copula and predicate, it does, unless it is "enough" ("old enough"). Between them do:
+    negation and "also" ("is not old"); before an adjective, adverbs other than of degree ("is usually old", but "is
+    very old"); before a preposition, adverbs not right before it ("is now in", but "is right in"); before a noun, those
+    that precede the noun's own words ("is now a man").
     """
     word = tree.forms[adverb].lower()
     if not copula < adverb < predicate:
@@ -262,7 +264,7 @@ def raise_gerund_markers(tree: Tree) -> None:
 
 
 def _label_after_subject(tree: Tree, predicate: int) -> str:
-    """Return the label of what is said of the object of "with": "with a dog running", "with its mouth open"."""
+    """Return the label, below the object of "with", of what is said of it: "with a dog running" (acl)."""
     tag = tree.tags[predicate]
     if tree.deps[predicate] == "prep":
         return "prep"
@@ -275,7 +277,7 @@ def _label_after_subject(tree: Tree, predicate: int) -> str:
 
 
 def _move_left_commas(tree: Tree, old: int, new: int) -> None:
-    """Attach commas and conjunctions of the word `old` that stand before its new head `new` to the head of that."""
+    """Attach commas and conjunctions of the word `old` that stand before its new head `new` to the head of `new`."""
     head = tree.heads[new]
     for child in tree.children(old, "punct", "cc"):
         if child < new and head >= 0:
@@ -283,7 +285,8 @@ def _move_left_commas(tree: Tree, old: int, new: int) -> None:
 
 
 def _raise_prepositions_of(tree: Tree, nominal: int, cases: list[int]) -> None:
-    """Make the prepositions of a nominal its heads: the first takes over its head, each other one depends on the last.
+    """Make the prepositions of a nominal its heads: the first depends on the old head of the nominal, each further one
+    on the preposition before it, and the nominal on the last.
 
     What belongs to the outer phrase (conjunctions, commas, clause-level dependents) moves to the first preposition.
 
@@ -318,7 +321,7 @@ def _raise_prepositions_of(tree: Tree, nominal: int, cases: list[int]) -> None:
     tree.attach(outer, head, label)
     last = outer
     for case in cases[1:]:
-        # "out of the box": a chain.
+        # "out of the box": a chain. One behind the nominal depends on the first.
         if case < nominal:
             tree.attach(case, last, "prep")
             last = case
@@ -333,7 +336,7 @@ def _raise_prepositions_of(tree: Tree, nominal: int, cases: list[int]) -> None:
 
 
 def _move_clause_dependents(tree: Tree, nominal: int, preposition: int) -> None:
-    """Attach what belongs to a whole phrase, which was labelled as below its nominal, to the preposition."""
+    """Attach to the preposition what belongs to the whole phrase and depended on its nominal."""
     for child in tree.children(nominal, *ROOT_LEVEL):
         follows = child > nominal and tree.deps[child] in ("punct", "discourse", "parataxis", "advcl")
         if child < preposition or follows:
@@ -341,7 +344,7 @@ def _move_clause_dependents(tree: Tree, nominal: int, preposition: int) -> None:
 
 
 def _conjoined_preposition(tree: Tree, nominal: int) -> int | None:
-    """Return the preposition of the first of two conjoined phrases, of a chain the outermost; None if it has none."""
+    """Return the preposition above a nominal, the outermost one of a chain such as "out of"; None if it has none."""
     if tree.deps[nominal] not in ("pobj", "pcomp"):
         return None
     preposition = tree.heads[nominal]
@@ -399,7 +402,7 @@ def convert_clauses(tree: Tree) -> None:
 
 
 def _convert_xcomp(tree: Tree, word: int, head: int) -> None:
-    """Convert an xcomp of UD, whose subject is that of its head or its object, see `convert_clauses`."""
+    """Convert an xcomp of UD: a complement whose subject is the subject or the object of its head."""
     objects = [child for child in tree.children(head, "obj") if child < word]
     tag = tree.tags[word]
     pos = tree.pos[word]
@@ -438,7 +441,7 @@ def rename(tree: Tree) -> None:
 
 
 def reattach_punctuation(tree: Tree) -> None:
-    """Attach the final full stop to the root, and other punctuation such that its arc crosses no other."""
+    """Attach the final full stop to the root, and other punctuation so high that its arc crosses no other arc."""
     root = tree.heads.index(-1)
     for word in range(len(tree)):
         if tree.deps[word] != "punct" or word == root:
@@ -454,7 +457,7 @@ def reattach_punctuation(tree: Tree) -> None:
 
 
 def _crosses(tree: Tree, word: int) -> bool:
-    """Return whether the arc from a word to its head crosses another arc, or leaves the span of one around the word."""
+    """Return whether the arc from a word to its head crosses another, or leaves an arc that spans the word."""
     low, high = sorted((word, tree.heads[word]))
     for other, head in enumerate(tree.heads):
         if head < 0 or other == word:
@@ -468,7 +471,7 @@ def _crosses(tree: Tree, word: int) -> bool:
 
 
 def convert_pos(tree: Tree) -> None:
-    """Adapt the few UPOS tags that spaCy's models use differently: "other" without a noun is NOUN and heads a chunk."""
+    """Adapt the UPOS tags that spaCy's models use differently: "other" without a noun is NOUN and heads a chunk."""
     for word in range(len(tree)):
         if tree.forms[word].lower() in ("other", "others") and tree.deps[word] in NOMINAL_DEPS:
             tree.pos[word] = "NOUN"

@@ -79,8 +79,8 @@ def lemma_tables() -> dict[str, LemmaTable]:
     index = {pos: {word for word in published.get(pos) if word.isalpha()} for pos in OPEN}
     exceptions = _irregular_lemmas(lookups.get_table("lemma_exc"), index)
     for pos in OPEN:
-        # With "leave" in the index, the exception leaves -> leaf would not be found. Then the index is cut down to the
-        # lemmas that change a result.
+        # With "leave" in the index, the exception leaves -> leaf would not be found, so such lemmas are removed. Then
+        # the index is cut down to the lemmas that change a result.
         _remove_shadowing(RULES[pos], exceptions[pos], index[pos])
         index[pos] = _smallest_equivalent_index(pos, exceptions[pos], index[pos])
     indexed: LemmaTable = {pos: dict.fromkeys(sorted(words), True) for pos, words in index.items()}
@@ -88,7 +88,7 @@ def lemma_tables() -> dict[str, LemmaTable]:
 
 
 def _irregular_lemmas(published: Table, index: Mapping[str, set[str]]) -> dict[str, dict[str, list[str]]]:
-    """The lemmas of irregular forms, by part of speech. Later ones replace earlier ones of the same form.
+    """The lemmas of irregular forms, by part of speech.
 
     Args:
         published: the exceptions of spacy-lookups-data, with several lemmas for some forms, the usual one first.
@@ -128,7 +128,7 @@ def lemma(form: str, rules: list[list[str]], exceptions: Mapping[str, list[str]]
         if not form.endswith(old):
             continue
         candidate = form[: len(form) - len(old)] + new
-        # The last one that is in the index comes first.
+        # spaCy puts a lemma that is in the index before those found earlier.
         if candidate in index:
             in_index = [candidate, *(other for other in in_index if other != candidate)]
         elif candidate and not candidate.isalpha():
@@ -164,7 +164,7 @@ def _smallest_equivalent_index(pos: str, exceptions: Mapping[str, list[str]], in
     forms = (form for word in sorted(index) for form in _inflections(word, pos))
     wanted = {form: lemma(form, rules, exceptions, index) for form in forms}
     subset: set[str] = set()
-    # A lemma that is added may take the place of another one.
+    # Repeated, as a lemma that is added to the subset may change the results of other forms.
     while True:
         wrong = {result for form, result in wanted.items() if lemma(form, rules, exceptions, subset) != result}
         missing = wrong & index

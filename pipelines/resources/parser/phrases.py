@@ -13,7 +13,7 @@ from .tree import Tree
 
 
 def _read_words(path: Path) -> dict[str, Any]:
-    """The vocabulary: its strings are lists of words, with "_" inside an entry of several words."""
+    """The vocabulary: every string becomes a list of its words; an entry of several words has "_" between them."""
 
     def split(value: object) -> object:
         """Split all strings in a value, at any depth of tables."""
@@ -35,7 +35,7 @@ def inflected(word: str, tag: str) -> str:
     """
     if word in IRREGULAR.get(tag, {}):
         return IRREGULAR[tag][word]
-    ends_in_y = word.endswith("y") and word[-2] not in "aeou"
+    ends_in_y = word.endswith("y") and word[-2] not in "aeou"  # after a consonant: carry -> carries, but play -> plays
     stem = word + word[-1] if word in WORDS["doubling"] else word
     match tag:
         case "VBG" if word.endswith("e") and not word.endswith("ee"):
@@ -76,7 +76,7 @@ class Node:
         return self
 
     def after(self, *nodes: "Node") -> "Node":
-        """Put dependents behind all others, and return the node itself."""
+        """Put dependents after all others, and return the node itself."""
         self.right += nodes
         return self
 
@@ -122,7 +122,7 @@ def coordinate(parts: list[Node], oxford: bool = False) -> Node:
     Each conjunct, with conjunction and comma, becomes a dependent of the previous one. oxford: with a comma before the
     conjunction of more than two.
     """
-    # From the last, so that each becomes a dependent when it is complete.
+    # From the last to the first, so that a conjunct is complete when it becomes a dependent.
     for index in range(len(parts) - 1, 0, -1):
         previous = parts[index - 1]
         is_last = index == len(parts) - 1
@@ -160,7 +160,7 @@ NOUNS = WORDS["nouns"]
 ADJECTIVES = WORDS["adjectives"]
 OBJECTS = WORDS["objects"]
 COLOURS = ADJECTIVES["colour"]
-# These have the adjectives of another kind.
+# Kinds of nouns that have the adjectives of another kind.
 ADJECTIVE_KINDS = {"vehicle": "thing", "clothes": "colour"}
 _NOUN_LISTS = (
     NOUNS["thing"], NOUNS["place"], NOUNS["vehicle"], NOUNS["food"], WORDS["food_mass"], WORDS["mass"], NOUNS["animal"],
@@ -186,7 +186,7 @@ def noun(rng: Random, word: str, many: bool = False) -> Node:
     before_dash, dash, last = word.rpartition("-")
     *before, head = last.split("_")
     is_plain = not before and not dash and word not in NOUNS["person"]
-    # A compound of any two nouns.
+    # Some plain nouns become compounds with any other plain noun.
     if is_plain and chance(rng, 0.10):
         before = [rng.choice(PLAIN_NOUNS)]
     tag = "NNS" if many else "NN"
@@ -209,7 +209,7 @@ def adjectives(word: str) -> list[Node]:
         first, second = word.split("_and_")
         return [coordinate([Node(first, "JJ", "amod"), Node(second, "JJ", "conj")])]
     first, _, last = word.partition("_")
-    # "snow covered", "neatly made".
+    # Two words of which the second is a participle: "snow covered", "neatly made".
     if last in WORDS["participles_after"]:
         role = "RB/advmod" if first.endswith("ly") or first == "well" else "NN/npadvmod"
         return [Node(last, "VBN", "amod", [leaf(f"{first}/{role}")])]
@@ -298,7 +298,7 @@ def determined(rng: Random, node: Node, many: bool, bare: float) -> Node:
         if number.tag == "CD" and chance(rng, 0.06):
             return node.before(number, leaf("other/JJ/amod"))
         return node.before(number)
-    # The first word of the phrase.
+    # The first word of the phrase so far, which decides between "a" and "an".
     following = node
     while following.left:
         following = following.left[0]

@@ -78,7 +78,7 @@ def build(config: ParserTrainingConfig, trees: list[Tree]) -> Language:
         lookups.add_table(name, table)
     references = [to_doc([tree], nlp.vocab) for tree in trees]
     nlp.initialize(lambda: [Example(doc.copy(), doc) for doc in references])
-    # initialize() has emptied both tables.
+    # Only now, as initialize() empties both tables.
     ruler.add_patterns(attribute_patterns())
     lemmatizer.initialize(lookups=lookups)
     return nlp
@@ -234,10 +234,9 @@ def save(nlp: Language, folder: Path, dev: list[Tree], captions: list[str], conf
     labels = "English for image captions: Penn tags, UPOS, CLEAR dependencies, lemmas, as en_core_web_*."
     meta["description"] = f"{labels} tok2vec {config.width}x{config.depth}, seed {config.seed}."
     if not captions:
-        # The last one is COCO's captions.
-        meta["sources"].pop()
+        meta["sources"].pop()  # the last source is COCO's captions
     nlp.meta.update({**meta, "performance": {"ewt_dev": accuracy(nlp, dev)}})
-    # What is there stays until all of it is written.
+    # The old folder stays until the new one is complete.
     new = folder.with_name(f".{folder.name}.new")
     shutil.rmtree(new, ignore_errors=True)
     nlp.to_disk(new)

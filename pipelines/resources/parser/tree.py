@@ -1,7 +1,7 @@
 """The dependency tree of a sentence, and where trees come from: CoNLL-U files, other trees, and parses of captions.
 
-Other trees: random changes make sentences of treebanks more like captions. They are lower case, no full stop, fragments
-and pairs. Parses: those captions are trained on that two models parse alike.
+Other trees: random changes make sentences of treebanks more like captions (lower case, no full stop, fragments, pairs).
+Parses: a caption is trained on if two models parse it alike.
 """
 
 from __future__ import annotations
@@ -82,10 +82,10 @@ def read_conllu(path: Path, hosts: tuple[str, ...] | None = None) -> Iterator[Tr
     """
     is_wanted = hosts is None
     rows: list[list[str]] = []
-    # By the number of a word that is part of a token: whether no space follows it.
+    # For the words of contractions ("don't"), by their number from 1: whether no space follows.
     is_joined: dict[int, bool] = {}
     with fsspec.open(str(path), "rt", encoding="utf-8", compression="infer") as lines:
-        # The last sentence may lack its empty line.
+        # One more empty line, as the last sentence may lack the one that ends it.
         for number, line in enumerate(chain(lines, ["\n"]), 1):
             columns = line.rstrip("\n").split("\t")
             if line.startswith("# newdoc"):
@@ -114,8 +114,8 @@ def _tree_of_rows(rows: list[list[str]], is_joined: dict[int, bool]) -> Tree:
 
     Args:
         rows: the ten columns of each word.
-        is_joined: whether no space follows a word, by its number from 1, for the words of contractions; the others say
-            so themselves (SpaceAfter=No).
+        is_joined: for the words of contractions, by their number from 1, whether no space follows. Other words have a
+            note, SpaceAfter=No.
     """
     _, forms, lemmas, pos, tags, _, heads, deps, _, notes = zip(*rows, strict=True)
     return Tree(
@@ -156,11 +156,12 @@ def to_doc(trees: Iterable[Tree], vocab: Vocab) -> Doc:
     )
 
 
-# Shares of the sentences that are changed in an epoch.
+# Shares of the sentences that are changed in an epoch: put into lower case, or left without their full stop.
 LOWER = 0.30
 UNSTOPPED = 0.35
-# The share of those that keep their full stop.
+# Of the sentences that keep their full stop, the share that gets a space before it.
 SPACED_STOP = 0.50
+# The share of sentences that make one document with the next sentence.
 JOINED = 0.12
 # How many words the first sentence of a pair may have.
 LONGEST_JOINED = 24
@@ -170,7 +171,7 @@ LONGEST = 30
 
 
 def augment(tree: Tree, rng: Random) -> Tree:
-    """Return the sentence, at random in lower case, and without its final full stop or with a space before it."""
+    """Return the sentence; at random in lower case, without its final full stop, or with a space before that."""
     tree = tree.copy()
     if rng.random() < LOWER:
         tree.forms = [form.lower() for form in tree.forms]
@@ -236,7 +237,7 @@ def _without_auxiliary(tree: Tree, verb: int) -> Tree | None:
         return None
     auxiliary = auxiliaries[0]
     subject = subjects[0]
-    # Generated trees have no lemmas.
+    # A slice, which is empty for generated trees: they have no lemmas.
     if tree.deps[auxiliary] != "aux" or tree.lemmas[auxiliary : auxiliary + 1] != ["be"]:
         return None
     if tree.tags[subject][:2] != "NN" or subject > verb:

@@ -122,8 +122,8 @@ def test_ce_clip_moves_its_thresholds_in_training_only_and_concrete_negatives_ha
     gaps = [float(logits[n, n] - of_negatives[n, k]) for n, k in ((0, 1), (2, 0))]
     assert head.thresholds.tolist() == pytest.approx(gaps, rel=1e-5) and head.thresholds.grad is None
     plain, raised = (negative_scores(images, false, negatives, margin) for margin in (0.0, 0.4))
-    assert (raised.with_own - plain.with_own).tolist() == pytest.approx([0.2, 0.0])
-    assert (raised.with_all - plain.with_all).flatten().tolist() == pytest.approx([0, 0, 0, 0, 0.2, 0])
+    assert (raised.with_own_image - plain.with_own_image).tolist() == pytest.approx([0.2, 0.0])
+    assert (raised.with_every_image - plain.with_every_image).flatten().tolist() == pytest.approx([0, 0, 0, 0, 0.2, 0])
 
 
 def vectors(rows: int, d: int, seed: int, dtype: torch.dtype = torch.float32) -> Tensor:

@@ -27,6 +27,7 @@ def seeing(body: dict[str, Any], number: int) -> dict[str, Any]:
     content = body["messages"][-1]["content"]
     image = not isinstance(content, str)
     text = content[1]["text"] if image else content
+    assert re.search(r"\bAnswer with (A or B|yes or no) only\.$", text)
     assert not image or content[0]["image_url"]["url"].startswith("data:image/")
     if "sled" in text and image:
         return {"text": "Both could be right."}

@@ -234,5 +234,7 @@ def test_the_share_on_edits_is_compared_with_chance_and_drawn(tmp_path: Path) ->
     assert noun["share interval"] == pytest.approx([70, 75])
     draw_saliency(negatives, {}, tmp_path / "saliency.png")
     assert (tmp_path / "saliency.png").read_bytes().startswith(b"\x89PNG")
+    # a score that depends on no word
+    draw_saliency(saliency_table([negative("noun", 0, 0.0, 0.0, edits=1)]), {}, tmp_path / "zero.png")
     many = saliency_table([negative("noun", image, *[0.1] * 10, edits=1) for image in (0, 0, 1, 2, 3)])
     assert choose_shown(many, {})["image"].tolist() == [0, 1]
