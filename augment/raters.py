@@ -37,10 +37,6 @@ MAX_COMPATIBLE = 0.12
 # A factor of p_unnatural for swapped numbers ("two boys next to a dog"). The network has seen none, and says too much:
 # where it says 0.2 to 0.5, raters called 19 % of 88 unnatural, and where it says 0.5 to 0.7, 47 % of 60.
 SWAPPED_NUMBERS = 0.65
-# A factor of both probabilities for left that becomes right, and right that becomes left. The network has seen none
-# either, and says 26 % unnatural and 15 % compatible; in 94 ratings of short captions it was 2 and 4 %. For top and
-# bottom it says the truth: with this factor on them, 39 % of 66 ratings were "unnatural".
-LEFT_AND_RIGHT = 0.5
 LEAST_P = 0.01  # a lower `p_bad` counts as this, and one above 1 - LEAST_P as that: no rating is surer
 CHANGES: tuple[Change, ...] = get_args(Change)
 FEATURES = ("log(1 + loss)", "lowest / 5", "whole / 5", "log of the number of units", "mean score / 2", "old score / 5")
@@ -316,12 +312,9 @@ def rate_rows(captions: Sequence[Caption], encodings: Sequence[CaptionEncoding],
     # hat") is never true of the same photo.
     asserts_denied = np.array([row.replaced == f"no {row.replacement}" for row in rows], bool)
     compatible = np.where(asserts_denied, 0.0, ratings.compatible)
-    # The network has seen no swapped numbers and no replaced sides: what it says of them is corrected by a factor.
+    # The network has seen no swapped numbers: what it says of them is corrected by a factor.
     swaps_numbers = np.array([row.swaps_numbers for row in rows], bool)
     unnatural = np.where(swaps_numbers, SWAPPED_NUMBERS * ratings.unnatural, ratings.unnatural).round(4)
-    mirrors = np.array([row.mirrors for row in rows], bool)
-    unnatural = np.where(mirrors, LEFT_AND_RIGHT * unnatural, unnatural).round(4)
-    compatible = np.where(mirrors, LEFT_AND_RIGHT * compatible, compatible).round(4)
     for number, row in enumerate(rows):
         row.plausibility = comparisons[number].log_odds
         row.p_unnatural = float(unnatural[number])

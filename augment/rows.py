@@ -91,11 +91,6 @@ class Row:
         return self.change == "preposition" and self.replaced.partition(BOTH)[0] in OPPOSITE
 
     @property
-    def mirrors(self) -> bool:
-        """Whether it puts a thing from the left to the right, or from the right to the left."""
-        return self.moves_side and self.replaced.partition(BOTH)[0] in ("left", "right")
-
-    @property
     def assertion(self) -> Row | None:
         """The row that would assert the noun or verb that a negation takes to be absent; None if none is."""
         if self.absent is None:
