@@ -34,9 +34,10 @@ PAPER_RARE = 200  # VSE-C: "more than 200 occurrences"
 PAPER_CAPTIONS = 566_435  # COCO train + restval, the corpus of the papers' thresholds
 FLOOR = 5
 UNIT = "unit"  # the kind of the units of the cloze model in a table of factors
-# Below this share of plurals among the mentions of a noun, readers called 10 of 11 numerals above one odd ("on four
-# beaches", "two fields"), above it 27 % of 189.
+# Below this share of plurals among the mentions of a noun, raters called 9 of 10 numerals above one odd ("on four
+# beaches", "two fields"), above it 27 % of 190. SPARE is added to the plurals, so that 50 mentions without one are few.
 RARELY_PLURAL = 0.01
+SPARE = 0.5
 COUNTED = "counted"  # the `place` of a row that counts a noun's mentions with "a", "one" or the like
 MISTAGGED = 0.1  # a word tagged as a plural less often than this share of its singular is a mistake of the tagger
 NOUNS = 4096  # number of nouns whose results are cached
@@ -137,7 +138,7 @@ class Lexicon:
     singular, plural: the most frequent written form of each noun.
     inflected: by Penn tag in lower case, the most frequent written form of each verb.
     countable: the nouns that the corpus has in the plural or with "a".
-    pluralised: the nouns that the corpus has in the plural in at least RARELY_PLURAL of their mentions.
+    singular_only: the nouns that the corpus has often, and in less than RARELY_PLURAL of their mentions in the plural.
     cloze: the model that says which entries are plausible in a caption; None: the shipped one.
     """
 
@@ -146,7 +147,7 @@ class Lexicon:
     plural: Mapping[str, str]
     inflected: Mapping[str, Mapping[str, str]]
     countable: frozenset[str]
-    pluralised: frozenset[str]
+    singular_only: frozenset[str]
     cloze: ClozeModel | None = None
 
     @property
@@ -189,7 +190,7 @@ class Lexicon:
             plural=written.by_tag["nns"],
             inflected={tag: forms for tag, forms in written.by_tag.items() if tag not in ("nn", "nns")},
             countable=written.countable,
-            pluralised=written.pluralised,
+            singular_only=written.singular_only,
             cloze=cloze,
         )
 
@@ -273,7 +274,7 @@ class WrittenForms(NamedTuple):
 
     by_tag: dict[str, dict[str, str]]
     countable: frozenset[str]
-    pluralised: frozenset[str]
+    singular_only: frozenset[str]
 
 
 def _written_forms(layout: SurfaceLayout, counts: np.ndarray) -> WrittenForms:
@@ -312,9 +313,9 @@ def _written_forms(layout: SurfaceLayout, counts: np.ndarray) -> WrittenForms:
     # "People" is a lemma of its own for the parser: the two words are forms of each other here.
     forms["nn"]["people"] = "person"
     forms["nns"]["person"] = "people"
-    pluralised = {
-        noun
-        for (tag, noun), plurals in mentions.items()
-        if tag == "nns" and plurals >= RARELY_PLURAL * (plurals + mentions.get(("nn", noun), 0.0))
-    }
-    return WrittenForms(forms, frozenset(layout.countable | set(forms["nns"])), frozenset(pluralised | {"person"}))
+    singular_only: set[str] = set()
+    for (tag, noun), singulars in mentions.items():
+        plurals = mentions.get(("nns", noun), 0.0)
+        if tag == "nn" and noun != "person" and plurals + SPARE < RARELY_PLURAL * (plurals + singulars):
+            singular_only.add(noun)
+    return WrittenForms(forms, frozenset(layout.countable | set(forms["nns"])), frozenset(singular_only))

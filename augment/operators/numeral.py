@@ -17,6 +17,7 @@ from ..language.grammar import agreement_edits, indefinite_article, is_third_per
 from ..language.negation import bound_of, denials, leaves_count_open
 from ..language.reference import is_divided, is_single, other_mentions
 from ..language.semantic_classes import GROUPS, gender, is_body_part, is_person, is_worn, noun_overlap_table
+from ..language.wordnet import WordNet
 from ..lexicon.lexicon import Lexicon
 from ..plausibility import head_units
 from ..reproducible import log
@@ -264,14 +265,26 @@ def _is_in_name(caption: Caption, slot: Slot) -> bool:
     return any(text[:1].isupper() and text[1:].islower() for text in behind)
 
 
+def _has_plural(noun: str, lexicon: Lexicon) -> bool:
+    """Whether the corpus has a noun in the plural, or it may have a plural that the corpus lacks.
+
+    Not what WordNet does not know as a noun ("a **softer** banging noise"), nor what is a verb ("a siren **wailing**").
+    """
+    if noun in lexicon.plural:
+        return True
+    wordnet = WordNet.load()
+    is_of_verb = noun.endswith("ing") and bool(wordnet.senses(noun[:-3], "v") or wordnet.senses(f"{noun[:-3]}e", "v"))
+    return bool(wordnet.senses(noun, "n")) and not is_of_verb
+
+
 @cached_on_caption
 def _edits_to_other_number(caption: Caption, slot: Slot, lexicon: Lexicon) -> list[Edit] | None:
     """The edits that change the number of the noun (first), verbs and pronouns; None if no edit is known to be safe."""
     noun = caption.tokens[slot.noun]
     is_to_plural = slot.value == 1
-    if is_to_plural and noun.lemma not in lexicon.pluralised:
+    if is_to_plural and (noun.lemma in lexicon.singular_only or not _has_plural(noun.lemma, lexicon)):
         return None
-    surface = lexicon.forms(many=is_to_plural).get(noun.lemma, "")
+    surface = lexicon.in_number(noun.lemma, many=True) if is_to_plural else lexicon.singular.get(noun.lemma, "")
     if not surface or surface == noun.lower:
         return None
     if is_to_plural and is_third_person(noun.lower) and caption.has_dependent(noun.index, "compound"):

@@ -132,3 +132,16 @@ def test_a_singular_that_is_rarely_taken_for_a_plural_has_another():
     forms = Lexicon.from_table(pa.Table.from_arrays([pa.array(one) for one in zip(*rows, strict=True)], schema=LEXICON))
     assert forms.plural == {"beach": "beaches", "elk": "elk", "fish": "fish", "person": "people", "snow": "snow"}
     assert forms.in_number("gentleman", many=True) == "gentlemen"
+
+
+def test_a_noun_that_is_often_said_and_hardly_ever_of_several_has_no_plural_number():
+    rows = [
+        ("surface", "field", "nn:field", 1000),
+        ("surface", "field", "nns:fields", 3),
+        ("surface", "court", "nn:court", 99),
+        ("surface", "dog", "nn:dog", 1000),
+        ("surface", "dog", "nns:dogs", 400),
+        ("surface", "hinge", "nn:hinge", 49),
+        ("surface", "person", "nn:person", 1000),
+    ]
+    assert Lexicon.from_table(table(rows)).singular_only == {"field", "court"}
