@@ -22,8 +22,13 @@ NEGATIONS = NEARLY.union(
 FEW = "few"
 # Words that deny only what depends on them: "without a hat", "devoid of people", "an apple instead of a pear".
 OF_PHRASE = ("without", "devoid", "except", "instead")
-# A determiner before "no", or a noun in -ing after it: "a no parking sign", "the no smoking area".
+# Before "no" in a name: "a no parking sign", "the no smoking area".
 DETERMINERS = ("a", "an", "the", "this", "that", "each", "every")
+# What signs forbid: "no parking" is mostly the name of a sign, "no painting", "no railing" deny a thing.
+FORBIDDEN = frozenset(
+    "parking smoking swimming skiing turning trespassing littering loitering peddling stopping entering fishing diving "
+    "skating skateboarding biking cycling camping walking feeding passing crossing waiting".split()
+)
 INDEFINITE = ("a", "an", "any", "some", "no", "neither", "another", "single", "one")
 # What a definite noun phrase begins with; it names a thing that is there even if the clause is denied.
 DEFINITE = ("the", "this", "that", "these", "those")
@@ -188,7 +193,8 @@ def _is_negation(caption: Caption, token: Token) -> bool:
         return False  # a bound, see `_is_few`
     if word == "instead" and following != "of":
         return False
-    if word == "no" and (before in DETERMINERS or following.endswith("ing")):
+    names_a_ban = following in FORBIDDEN and before not in ("is", "was")  # "there is no parking" denies it
+    if word == "no" and (before in DETERMINERS or names_a_ban):
         return False
     # "A never-ending road", with nothing between the word and the hyphen.
     is_hyphened = following in HYPHENS and caption.tokens[token.index + 1].start == token.end
