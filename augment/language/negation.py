@@ -264,6 +264,10 @@ def _top_of_denial(caption: Caption, word: Token) -> Token:
             denied = _token_above_bound(caption, denied, bound.start)
     else:
         denied = tokens[word.head]
+        if denied.dep in ("aux", "auxpass"):  # "rarely does a dog sit"
+            denied = tokens[denied.head]
+        elif denied.lemma in ("time", "point") and caption.word(word.index - 1) == "at":  # "at no time is a car parked"
+            denied = tokens[tokens[denied.head].head]
         has_determiner = caption.word(word.index - 1) in DETERMINERS
         if denied.pos == "ADJ" and (word.dep == "advmod" or has_determiner):  # "hardly visible", "a not very big dog"
             return denied
