@@ -330,8 +330,10 @@ PLACE = Location(local=False)
 def no_file(ctx: click.Context, parameter: click.Parameter, path: Path) -> Path:
     """The path that a user gave for a folder, as click's callback. Raises UsageError if there is a file."""
     if isinstance(path, Path) and path.is_file():
-        what = "the output" if isinstance(parameter, click.Option) else "a run"
-        raise click.UsageError(f"{path}: {what} must be a folder, is a file", ctx)
+        if isinstance(parameter, click.Option):
+            raise click.UsageError(f"{path}: the output must be a folder, is a file", ctx)
+        help_line = f"if it has captions, negcap build {path} --output RUN makes a run of them"
+        raise click.UsageError(f"{path}: a run must be a folder, is a file; {help_line}", ctx)
     return path
 
 

@@ -40,7 +40,8 @@ class Images:
 
     def __post_init__(self) -> None:
         if not self.folder.is_dir():
-            raise FileNotFoundError(f"images must be a folder, was: {self.folder}")
+            was = "is a file" if self.folder.exists() else "does not exist"
+            raise FileNotFoundError(f"images must be a folder, was: {self.folder}, which {was}")
 
     def find(self, image: str) -> str | None:
         """The path of an image in the folder: as given, or its file name, with or without suffix; None without it.
