@@ -12,6 +12,7 @@ from .record import MAX_CAPTIONS, MAX_TEXT, Cell
 
 # A longer text is no list of captions that could all be kept, and parsing takes a multiple of its size as memory.
 MAX_LISTED = MAX_CAPTIONS * MAX_TEXT
+NESTED = "[" * 50  # no list of captions begins so; Python 3.13 reads what is nested 100 times deeper, others do not
 TEXT_OF_ITEM = ("raw", "caption", "sentence", "phrase", "text", "caption_str")
 ANSWERING = ("gpt", "assistant", "model", "bot")
 _LIST_MARK = re.compile(r"^\s*(?:\(?\d{1,3}[.):]|[-*\u2022])\s+(?=\S)")
@@ -92,7 +93,7 @@ def _parse_written_list(text: str) -> list[Cell] | None:
     if "[" not in text[:80] and "{" not in text[:80] or len(text) > MAX_LISTED:
         return None
     text = text.strip()
-    if text[:1] + text[-1:] not in ("[]", "{}"):
+    if text[:1] + text[-1:] not in ("[]", "{}") or text.startswith(NESTED):
         return None
     try:
         value = json.loads(text)
