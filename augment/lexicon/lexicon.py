@@ -278,27 +278,44 @@ class WrittenForms(NamedTuple):
 
 
 def _written_forms(layout: SurfaceLayout, counts: np.ndarray) -> WrittenForms:
-    """The most frequent written form of each noun and verb, by some counts.
-
-    Taggers now and then take a singular for a plural. If that makes the singular ("beach") the most frequent plural of
-    a countable noun, and the mistake is rare (MISTAGGED), the plural is the one by rule ("beaches") instead.
+    """The most frequent written form of each noun and verb, by some counts, and what nouns are countable.
 
     counts: of all rows of the `lexicon` table.
     """
+    forms = _most_frequent_forms(layout, counts)
+    _correct_singulars_as_plurals(forms["nns"], layout, counts)
+    # "People" is a lemma of its own for the parser: the two words are forms of each other here.
+    forms["nn"]["people"] = "person"
+    forms["nns"]["person"] = "people"
+    countable = layout.countable | set(forms["nns"])
+    return WrittenForms(forms, frozenset(countable), _nouns_without_plural(layout, counts))
+
+
+def _most_frequent_forms(layout: SurfaceLayout, counts: np.ndarray) -> dict[str, dict[str, str]]:
+    """By tag and entry, the form that was counted most often; of equally frequent ones the first of the table."""
     forms: dict[str, dict[str, str]] = {"nn": {}, "nns": {}}
-    mentions: dict[tuple[str, str], float] = {}  # how often the corpus has an entry in the form of a tag
-    if layout.groups:
-        # The most frequent surface of each group, without a loop over the tens of thousands of groups.
-        times = counts[layout.rows]
-        sizes = np.diff(layout.starts)
-        group_of_row = np.repeat(np.arange(len(sizes)), sizes)
-        mentions.update(zip(layout.groups, np.bincount(group_of_row, times).tolist(), strict=True))
-        most = np.repeat(np.maximum.reduceat(times, layout.starts[:-1]), sizes)
-        best = np.flatnonzero(times == most)  # of equally frequent ones the first
-        group = group_of_row[best]
-        firsts = best[np.diff(group, prepend=-1) > 0].tolist()
-        for (tag, entry), number in zip(layout.groups, firsts, strict=True):
-            forms.setdefault(tag, {})[entry] = layout.surfaces[number]
+    if not layout.groups:
+        return forms
+    # Without a loop over the tens of thousands of groups: `times` and `group_of_row` have an item for each row.
+    times = counts[layout.rows]
+    sizes = np.diff(layout.starts)
+    group_of_row = np.repeat(np.arange(len(sizes)), sizes)
+    most = np.maximum.reduceat(times, layout.starts[:-1])  # (groups,)
+    best = np.flatnonzero(times == most[group_of_row])
+    is_first_of_group = np.diff(group_of_row[best], prepend=-1) > 0
+    for (tag, entry), row in zip(layout.groups, best[is_first_of_group].tolist(), strict=True):
+        forms.setdefault(tag, {})[entry] = layout.surfaces[row]
+    return forms
+
+
+def _correct_singulars_as_plurals(plurals: dict[str, str], layout: SurfaceLayout, counts: np.ndarray) -> None:
+    """Give countable nouns a plural by rule if theirs is a mistake of the tagger, in place: "beach" -> "beaches".
+
+    It is one if the plural is written as the singular, and is much rarer (MISTAGGED) than the singular and than the
+    noun with a number or "a".
+
+    plurals: the most frequent plural of each noun.
+    """
 
     def times_of(entry: str, place: str) -> float:
         """How often the corpus has an entry in a place, such as "nns:dogs"."""
@@ -306,16 +323,22 @@ def _written_forms(layout: SurfaceLayout, counts: np.ndarray) -> WrittenForms:
         return 0.0 if row is None else float(counts[row])
 
     for noun in layout.countable:
-        if forms["nns"].get(noun) == noun:
+        if plurals.get(noun) == noun:
             rarely = MISTAGGED * times_of(noun, f"nn:{noun}")
             if times_of(noun, f"nns:{noun}") < rarely < times_of(noun, COUNTED):
-                forms["nns"][noun] = plural_of(noun)
-    # "People" is a lemma of its own for the parser: the two words are forms of each other here.
-    forms["nn"]["people"] = "person"
-    forms["nns"]["person"] = "people"
-    singular_only: set[str] = set()
+                plurals[noun] = plural_of(noun)
+
+
+def _nouns_without_plural(layout: SurfaceLayout, counts: np.ndarray) -> frozenset[str]:
+    """The nouns that the corpus has often, and (nearly) never in the plural, see RARELY_PLURAL."""
+    if not layout.groups:
+        return frozenset()
+    group_of_row = np.repeat(np.arange(len(layout.groups)), np.diff(layout.starts))
+    # Added up in the order of the rows, so that the sums are the same on every processor.
+    mentions = dict(zip(layout.groups, np.bincount(group_of_row, counts[layout.rows]).tolist(), strict=True))
+    nouns = set[str]()
     for (tag, noun), singulars in mentions.items():
         plurals = mentions.get(("nns", noun), 0.0)
         if tag == "nn" and noun != "person" and plurals + SPARE < RARELY_PLURAL * (plurals + singulars):
-            singular_only.add(noun)
-    return WrittenForms(forms, frozenset(layout.countable | set(forms["nns"])), frozenset(singular_only))
+            nouns.add(noun)
+    return frozenset(nouns)
