@@ -41,7 +41,10 @@ Transform = Literal["root", "l2", "none"]
 Pooling = Literal["max", "last"]
 ImagePooling = Literal["average", "max", "max-k", "crop"]
 Reduction = Literal["hardest", "mean", "sum"]
-Threads = Annotated[AtLeastOne, Field(description="CPU threads; one per core if not given")]
+Threads = Annotated[
+    AtLeastOne,
+    Field(description="CPU threads; one per core if not given, though 1 is faster for a small model (joint 128)"),
+]
 COMPONENTS = get_args(Kind)
 SIMILARITIES = get_args(Similarities)
 TRANSFORMS = get_args(Transform)
