@@ -9,7 +9,7 @@ import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import zip_longest
-from math import ceil, nan
+from math import ceil
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 import numpy as np
@@ -382,15 +382,21 @@ def _in_sampled_order(
     captions = [batch.evidence[number].caption for number in sentences]
     names = [caption.caption_id for caption in captions]
     randoms = order_keys(seed, operator.name, captions[0].whole.caption_id, names)
-    firsts = [results[number].accepted[0] if results[number].accepted else None for number in sentences]
-    rated = [row if row is not None and row.p_unnatural is not None else None for row in firsts]
-    unnatural = np.array([nan if row is None else row.p_unnatural for row in rated], float)
-    compatible = np.array([nan if row is None else row.p_compatible for row in rated], float)
-    power = np.array([KINDS[row.change].preference if row and row.change in KINDS else 0.0 for row in rated], float)
-    weights = np.where([row is None for row in firsts], 0.0, preference(unnatural, compatible, power))
+    weights = np.array([_weight_of_sentence(results[number]) for number in sentences])
     with np.errstate(divide="ignore"):
         keys = randoms / weights
     return [sentences[place] for place in np.argsort(keys, kind="stable").tolist()]
+
+
+def _weight_of_sentence(result: OperatorResult) -> float:
+    """The preference of the first row that a sentence has: 1 if it is not rated, 0 without a row."""
+    if not result.accepted:
+        return 0.0
+    row = result.accepted[0]
+    if row.p_unnatural is None or row.p_compatible is None or row.change not in KINDS:
+        return 1.0
+    ratings = (np.array([row.p_unnatural]), np.array([row.p_compatible]))
+    return preference(*ratings, np.array([KINDS[row.change].preference])).item()
 
 
 def _fill_quotas(

@@ -230,6 +230,11 @@ class SurfaceLayout:
     row_of: Mapping[tuple[str, str], int]
     countable: frozenset[str]
 
+    @cached_property
+    def group_of_row(self) -> np.ndarray:
+        """The number of the group of each of `rows`: (rows,)."""
+        return np.repeat(np.arange(len(self.groups)), np.diff(self.starts))
+
 
 @lru_cache(maxsize=2)
 def _surface_layout(keys: Keys) -> SurfaceLayout:
@@ -298,8 +303,7 @@ def _most_frequent_forms(layout: SurfaceLayout, counts: np.ndarray) -> dict[str,
         return forms
     # Without a loop over the tens of thousands of groups: `times` and `group_of_row` have an item for each row.
     times = counts[layout.rows]
-    sizes = np.diff(layout.starts)
-    group_of_row = np.repeat(np.arange(len(sizes)), sizes)
+    group_of_row = layout.group_of_row
     most = np.maximum.reduceat(times, layout.starts[:-1])  # (groups,)
     best = np.flatnonzero(times == most[group_of_row])
     is_first_of_group = np.diff(group_of_row[best], prepend=-1) > 0
@@ -331,11 +335,9 @@ def _correct_singulars_as_plurals(plurals: dict[str, str], layout: SurfaceLayout
 
 def _nouns_without_plural(layout: SurfaceLayout, counts: np.ndarray) -> frozenset[str]:
     """The nouns that the corpus has often, and (nearly) never in the plural, see RARELY_PLURAL."""
-    if not layout.groups:
-        return frozenset()
-    group_of_row = np.repeat(np.arange(len(layout.groups)), np.diff(layout.starts))
     # Added up in the order of the rows, so that the sums are the same on every processor.
-    mentions = dict(zip(layout.groups, np.bincount(group_of_row, counts[layout.rows]).tolist(), strict=True))
+    times = np.bincount(layout.group_of_row, counts[layout.rows])  # (groups,)
+    mentions = dict(zip(layout.groups, times.tolist(), strict=True))
     nouns = set[str]()
     for (tag, noun), singulars in mentions.items():
         plurals = mentions.get(("nns", noun), 0.0)

@@ -198,9 +198,10 @@ def may_be_one(caption: Caption, slot: Slot) -> bool:
 def _is_replaceable(caption: Caption, slot: Slot, lexicon: Lexicon) -> bool:
     """Whether the noun is countable in the corpus, and the quantity in the slot is its number."""
     noun = caption.tokens[slot.noun]
-    if noun.lemma not in lexicon.countable or noun.lemma in noun_overlap_table().vague - COLLECTIVE:
+    if noun.lemma not in lexicon.countable or leaves_count_open(caption, slot.start):
         return False
-    if leaves_count_open(caption, slot.start) or (is_abstract(noun.lemma) and noun.lemma not in COLLECTIVE):
+    is_no_thing = noun.lemma in noun_overlap_table().vague or is_abstract(noun.lemma)
+    if is_no_thing and noun.lemma not in COLLECTIVE:
         return False
     # "At most five birds sit" denies more of them, which is what a higher count asserts.
     if any(slot.noun in denial.scope and denial.word != slot.start for denial in denials(caption)):
