@@ -222,6 +222,7 @@ def _is_replaceable(caption: Caption, slot: Slot, lexicon: Lexicon) -> bool:
     conjuncts = [token.index for token in caption.dependents(slot.noun, "conj") if token.tag == "NN"]
     if not all(caption.has_dependent(index, "det", "poss") for index in conjuncts):
         return False  # "a man and woman": one article for both
+    # "The man is a doctor" says what he is, and "a doctor" in "a man, a doctor, …" too: neither counts more things.
     predicate = noun.dep == "attr" and caption.has_dependent(noun.head, "nsubj")
     return not predicate and noun.dep not in ("appos", "npadvmod", "compound", "oprd")
 

@@ -462,7 +462,7 @@ def _train(config: CaptionerConfig, overwrite: bool, say: Say) -> Path:
     epochs = [PhaseEpoch(phase, number) for phase, count in counts.items() for number in range(1, count + 1)]
 
     def evaluate(line: Line) -> Line:
-        """Measure after an epoch, and save the generator after one of policy gradient."""
+        """Measure after an epoch; save the generator, too, if it was an epoch of policy gradient (GAN)."""
         epoch = epochs[line["epoch"] - 1]
         line = training.evaluate(line, epoch)
         if epoch.phase == GAN:
