@@ -1,8 +1,8 @@
-"""What a caption denies, and which of its numbers are bounds: the one place that operators and scene graphs ask.
+"""What a caption denies or leaves open, and which of its numbers are bounds: what operators and scene graphs ask.
 
 "No one is sitting on the bench" and "no one is sitting on the couch" may both be true of a photo, as may "at most four
-dogs" and "at most four cats". So nothing in the scope of a negation is replaced, and what a negation says is not there
-is no part of a scene graph.
+dogs" and "at most four cats", "there may be a dog" and "there may be a cat". So nothing in the scope of a negation or
+of a doubt is replaced, and what a negation says is not there is no part of a scene graph.
 """
 
 from __future__ import annotations
@@ -37,6 +37,12 @@ SUBJECTS = ("nsubj", "nsubjpass", "expl", "csubj")
 OF_CLAUSE = (*SUBJECTS, "dobj", "attr", "dative")
 # What introduces a clause that stands on its own beside a denied one: "nobody sits on the bench while a dog runs".
 BESIDE = ("while", "as", "although", "though", "but", "because", "whereas")
+# They leave open whether what they belong to is so: "there may be a dog", "probably a dog", "whether it is a dog".
+DOUBTING_VERBS = frozenset("may might could would".split())
+DOUBTING_ADVERBS = frozenset(
+    "perhaps maybe possibly probably presumably supposedly conceivably potentially likely".split()
+)
+DOUBTING_CONJUNCTIONS = ("whether", "if", "unless")
 INEXACT = frozenset("about around nearly almost roughly approximately under over below above".split())
 # Words before a number that make it a bound, and the counts that they leave open: those from the number on with an
 # offset, or those up to it.
@@ -58,11 +64,12 @@ BOUNDS: dict[tuple[str, ...], tuple[str, int]] = {
 LONGEST_BOUND = 3
 # Between two numbers that are one expression: "two or three dogs", "three to four", "2 - 3", "one out of three".
 BETWEEN_NUMBERS = ("or", "to", "of", "/", ":", "x", "by", *HYPHENS)
+ENDS_OF_SENTENCE = (".", "!", "?")
 QUOTES = frozenset("\"“”„«»''``")
 
 
 class Denial(NamedTuple):
-    """What one negating word denies, as token indices.
+    """What one word denies or leaves open, as token indices.
 
     word: the word, or the number that is an upper bound.
     scope: where a replacement may be true.
@@ -84,7 +91,7 @@ class Bound(NamedTuple):
 
 @cached_on_caption
 def denials(caption: Caption) -> tuple[Denial, ...]:
-    """The denials of a caption, in text order.
+    """The denials and doubts of a caption, in text order.
 
     A denied verb denies its clause, as does a denied subject or object: all of "nobody wears a red hat", "there are no
     cars on the street". A noun denied in a prepositional phrase denies this phrase: "with no hat" of "a man with no hat
@@ -98,12 +105,14 @@ def denials(caption: Caption) -> tuple[Denial, ...]:
         elif _is_few(caption, token):
             # Nothing is said not to be there; but what has few dogs may have few cats, too, so nothing is replaced.
             of_caption.append(_denial_by(caption, token)._replace(denied=frozenset()))
+        elif open_tokens := _left_open_by(caption, token):
+            of_caption.append(Denial(token.index, scope=open_tokens, denied=frozenset()))
     return tuple(of_caption)
 
 
 @cached_on_caption
 def negated_tokens(caption: Caption) -> frozenset[int]:
-    """The indices of the tokens in the scope of a negation, in which nothing is replaced."""
+    """The indices of the tokens in the scope of a negation or a doubt, in which nothing is replaced."""
     return frozenset[int]().union(*(denial.scope for denial in denials(caption)))
 
 
@@ -208,6 +217,23 @@ def _is_few(caption: Caption, token: Token) -> bool:
         return is_counting and caption.word(token.index - 1) not in ("a", "quite", "the", "these", "those")
     bound = bound_of(caption, token.index)
     return bound is not None and bound.lowest == 0
+
+
+def _left_open_by(caption: Caption, word: Token) -> frozenset[int]:
+    """What a word leaves open: "may" its clause, "possibly" what it belongs to, a question mark its sentence.
+
+    Empty for all other words.
+    """
+    if word.text == "?":
+        before = caption.tokens[: word.index]
+        first = next((token.index + 1 for token in reversed(before) if token.text in ENDS_OF_SENTENCE), 0)
+        return frozenset(range(first, word.index))
+    is_verb = word.tag == "MD" and word.lower in DOUBTING_VERBS
+    is_adverb = word.pos == "ADV" and word.lower in DOUBTING_ADVERBS
+    is_conjunction = word.lower in DOUBTING_CONJUNCTIONS and word.dep in ("mark", "advmod")
+    if word.head == word.index or not (is_verb or is_adverb or is_conjunction):
+        return frozenset()
+    return frozenset(_scope_below(caption, caption.tokens[word.head], word))
 
 
 def _denial_by(caption: Caption, word: Token) -> Denial:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from ..caption import Caption, Token, cached_on_caption
 from ..data import data_path
 from ..edits import Edit, replace_tokens
-from ..language.negation import NEGATIONS
+from ..language.negation import NEGATIONS, denials
 from ..language.semantic_classes import is_person
 from ..slots.nouns import Slot, noun_slots
 from ..slots.verbs import preposition_uses
@@ -198,8 +198,8 @@ def _variant(caption: Caption) -> int:
 
 
 def _is_negative(caption: Caption) -> bool:
-    """Whether a caption has a word of negation."""
-    return not NEGATIONS.isdisjoint(caption.lowered)
+    """Whether a caption has a word of negation, or denies or leaves open something in other words."""
+    return not NEGATIONS.isdisjoint(caption.lowered) or bool(denials(caption))
 
 
 def _objects_of_prepositions(caption: Caption) -> Iterator[Site]:

@@ -1,4 +1,4 @@
-"""What a caption denies, and which numbers are bounds; what is denied is written in capitals."""
+"""What a caption denies or leaves open, and which numbers are bounds; what is denied or open is in capitals."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from tests.augment.fixtures import accepted
 from tests.cases import cases_of
 
 CASES = cases_of(__file__)["negation"]
-# What is denied in capitals, a caption a line; words stand apart.
+# What is denied or left open in capitals, a caption a line; words stand apart.
 DENIED = Path(__file__).with_name("denied.txt").read_text("utf-8").splitlines()
 # "Without" may give way to another preposition, and an upper bound to a higher count, since both deny what is denied.
 TURNED = {"preposition": ("without",), "numeral": ("at most", "more than", "fewer than", "less than", "up to")}
@@ -27,7 +27,7 @@ def plain(line: str) -> str:
     text = ". ".join(sentence[:1].upper() + sentence[1:].lower() for sentence in line.split(" . ")).replace(
         "can not", "cannot"
     )
-    for apart, written in ((" .", "."), (" ,", ","), (" n't", "n't"), ("no one . a", "no one. A")):
+    for apart, written in ((" .", "."), (" ,", ","), (" ?", "?"), (" n't", "n't"), ("no one . a", "no one. A")):
         text = text.replace(apart, written)
     return text
 
@@ -74,7 +74,14 @@ REFUSED = frozenset(
     line
     for line in DENIED
     if line.startswith(
-        ("A kitchen WITH", "A beach DEVOID", "A man NOT LOOKING", "A group of people NONE", "Two boys , NEITHER")
+        (
+            "A kitchen WITH",
+            "A beach DEVOID",
+            "A man NOT LOOKING",
+            "A group of people NONE",
+            "Two boys , NEITHER",
+            "It is",
+        )
     )
 )
 
