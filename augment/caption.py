@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Function = TypeVar("Function", bound=Callable[..., Any])
-Casing = Literal["upper", "title", "sentence"]
+Casing = Literal["upper", "title", "sentence", "lower"]
 # A caption of more tokens is not parsed, and so costs nothing later; one of 1,000 words has 1,100 to 1,200.
 MAX_TOKENS = 1300
 # No negatives are made of a sentence of more tokens: making those of one with as many takes 0.4 GB.
@@ -111,9 +111,13 @@ class Caption:
 
     @cached_property
     def casing(self) -> Casing:
-        """How the words are written: "upper" (in capitals), "title" (most begin with a capital), or else "sentence"."""
+        """How the words are written: "upper" (in capitals), "title" (most begin with a capital), "lower" (no capital
+        at all), or else "sentence".
+        """
         if self.part_of is not None:
             return self.part_of.casing
+        if self.text.islower():
+            return "lower"
         # Not the first word, which has a capital in any case.
         words = [token.text for token in self.tokens[1:] if token.text.isalpha() and len(token.text) > 1]
         if words and sum(map(str.isupper, words)) >= STYLED * len(words):

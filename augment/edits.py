@@ -34,8 +34,17 @@ def apply_edits(text: str, edits: Sequence[Edit]) -> str:
     return edited + text[position:]
 
 
+# Words that have a capital wherever others have, as they come from names; replacements are kept in small letters.
+NAMES = frozenset(
+    "african american arabic asian british canadian chinese christmas dutch easter english european french german "
+    "greek halloween indian irish italian japanese korean mexican russian spanish swiss thai turkish".split()
+)
+
+
 def cased(new: str, old: str, casing: Casing = "sentence", *, first: bool = False) -> str:
     """Write a word in capitals or small letters as the caption needs it: "TV" -> "clock", in a title "Dog" -> "Cat".
+
+    "christmas tree" becomes "Christmas tree" unless the caption has no capitals.
 
     Args:
         new: the word or words, in small letters unless it is always written otherwise.
@@ -47,6 +56,8 @@ def cased(new: str, old: str, casing: Casing = "sentence", *, first: bool = Fals
         return new.upper()
     if casing == "title" and old[:1].isupper():
         return " ".join(word[:1].upper() + word[1:] for word in new.split(" "))
+    if casing != "lower":
+        new = " ".join(word.capitalize() if word in NAMES else word for word in new.split(" "))
     return new[:1].upper() + new[1:] if first and old[:1].isupper() else new
 
 

@@ -308,9 +308,9 @@ def rate_rows(captions: Sequence[Caption], encodings: Sequence[CaptionEncoding],
         return
     comparisons = compare(captions, encodings, rows)
     ratings = predict_ratings(comparisons, captions, encodings, rows)
-    # A negative that asserts what its caption denies ("a man without a hat" -> "a man with a hat"; `replaced` is "no
-    # hat") is never true of the same photo.
-    asserts_denied = np.array([row.replaced == f"no {row.replacement}" for row in rows], bool)
+    # A negative that asserts what its caption denies ("a man without a hat" -> "a man with a hat") is never true of the
+    # same photo.
+    asserts_denied = np.array([row.asserts_denied for row in rows], bool)
     compatible = np.where(asserts_denied, 0.0, ratings.compatible)
     # The network has seen no swapped numbers: what it says of them is corrected by a factor.
     swaps_numbers = np.array([row.swaps_numbers for row in rows], bool)

@@ -51,6 +51,7 @@ class Row:
         (there is no dog), or both, "hat | not dog". `replaced` is "" if a word is added.
     replaced_synset, replacement_synset: WordNet names ("dog.n.01"); None if there is none.
     absent: of a negation, the noun or verb that it takes to be false of the image.
+    asserts_denied: whether it asserts what its caption denies: "a man without a hat" -> "a man with a hat".
     text: the negative; "" until the edits are applied.
     p_true: the estimated probability that one more caption of the image would make it true; None if not estimated.
     plausibility: the log-odds of the negative to its caption in nats (see negcap.augment.plausibility).
@@ -70,6 +71,7 @@ class Row:
     replaced_synset: str | None = None
     replacement_synset: str | None = None
     absent: str | None = None
+    asserts_denied: bool = False
     text: str = ""
     p_true: float | None = None
     plausibility: float | None = None

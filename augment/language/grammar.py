@@ -58,6 +58,10 @@ _DEPTH = (
 )
 _NOUN_POS = ("NOUN", "PROPN")
 # What introduces a clause with a verb of its own; "like" does so only by mistake of the parse.
+# Before a noun that says what another is like: "shaped like a goose", "posing as a statue", "pretending to be a dog".
+LIKENING = ("like", "as", "be")
+_RELATIVE = ("that", "who", "which")
+_NEXT_CLAUSE = (",", ";", "and", "but", "while", "when", "because", "where")  # before a clause with a noun of its own
 _CLAUSE_WORDS = frozenset("that if while as when where why how because until before after so whether though".split())
 _NUMBER = re.compile(r"8|1[18](?:\d\d)?(?!\d)|1[18](?:,?\d{3})+(?!\d)")  # eight, eleven, eighteen and their thousands
 
@@ -294,6 +298,9 @@ def _verb_is_unclear(caption: Caption, noun: Token, *, plural: bool) -> bool:
     is_subject = noun.dep in ("nsubj", "nsubjpass")
     if is_subject and above.pos not in ("VERB", "AUX") and _may_agree(above.lower, plural=plural):
         return True
+    # "A lamp shaped like a goose | stands", "a boy pretending to be a dog | crawls", where the lamp and the boy do.
+    if is_subject and _is_likened(caption, noun):
+        return True
     # "Followed by a woman | speaks".
     if plural and following is not None and following.tag == "VBZ" and noun.head != following.index:
         if _has_no_subject(caption, following):
@@ -320,12 +327,46 @@ def _verb_is_unclear(caption: Caption, noun: Token, *, plural: bool) -> bool:
     for conjunct in conjuncts if plural else ():
         if conjunct.tag == "VBZ" and not caption.has_dependent(conjunct.index, "nsubj", "nsubjpass"):
             return True
+    if plural and _has_verb_of_inner_noun(caption, noun):
+        return True
     # "A vehicle with a diesel engine | accelerates": a plural with the article of a singular is a verb.
     for token in tokens[noun.index + 1 :] if plural else ():
         is_verb = token.tag == "NNS" and is_third_person(token.lower)
         if is_verb and any(article.lower in ARTICLES for article in caption.dependents(token.index, "det")):
             return True
     return _has_stray_verb(caption, noun, plural=plural)
+
+
+def _is_likened(caption: Caption, noun: Token) -> bool:
+    """Whether a noun that passes for a subject says what another is like, as no finite verb stands before it.
+
+    A verb of a relative clause does not count: "a pillow that looks like **a slice** lies on a couch".
+    """
+    if caption.word(caption.phrase_start(noun.index) - 1) not in LIKENING:
+        return False
+    for token in caption.tokens[: noun.index]:
+        if token.tag in ("VBZ", "VBP", "VBD") and in_one_sentence(caption, token.index, noun.index):
+            subject = caption.first_dependent(token.index, "nsubj", "nsubjpass")
+            if subject is None or subject.lower not in _RELATIVE:
+                return False
+    return True
+
+
+def _has_verb_of_inner_noun(caption: Caption, noun: Token) -> bool:
+    """Whether a noun without a verb is followed by a finite one that the parse gives to a noun of its own phrase.
+
+    "A **sign** that says stop **is** covered", "a **child** that looks like a pirate **is** holding a sword".
+    """
+    for token in caption.tokens[noun.index + 1 :]:
+        if token.lower in _NEXT_CLAUSE or not in_one_sentence(caption, noun.index, token.index):
+            return False
+        if token.tag != "VBZ":
+            continue
+        verb = caption.tokens[token.head] if token.dep in ("aux", "auxpass") else token
+        subject = caption.first_dependent(verb.index, "nsubj", "nsubjpass")
+        if subject is not None and subject.index > noun.index and subject.lower not in _RELATIVE:
+            return True
+    return False
 
 
 def _has_stray_verb(caption: Caption, noun: Token, *, plural: bool) -> bool:
@@ -435,6 +476,11 @@ def pronoun_edits(caption: Caption, noun: int, *, old: Gender | None, new: str, 
             continue
         is_elsewhere = not in_one_sentence(caption, noun, token.index)
         is_antecedent = _is_antecedent(caption, noun, token, kind)
+        if is_antecedent and kind in ("male", "female") and old == "thing":
+            # "A girl sits there. A dog lies in front of **her**": what fits less well here may mean a noun before this
+            # sentence.
+            whole_token = caption.whole.tokens[caption.first_token + token.index]
+            is_antecedent = _is_antecedent(caption.whole, caption.first_token + noun, whole_token, kind)
         if not is_antecedent and not (is_elsewhere and noun < token.index):
             continue
         new_gender = gender(new)
@@ -454,6 +500,16 @@ def pronoun_edits(caption: Caption, noun: int, *, old: Gender | None, new: str, 
                 return None
             edits.append(Edit(token.start, token.end, cased_like(_FORMS[wanted, role], token.text, caption.casing)))
     return edits
+
+
+def is_pronoun_of(caption: Caption, noun: int, pronoun: Token) -> bool:
+    """Whether a pronoun for things ("it", "its", "they", "them", "their") stands for the noun at a token."""
+    kind, _ = _PRONOUNS.get(pronoun.lower, ("", ""))
+    if kind not in ("thing", "plural") or pronoun.dep == "expl":
+        return False
+    return _pronoun_fits(kind, _gender_if_singular(caption.tokens[noun])) and _is_antecedent(
+        caption, noun, pronoun, kind
+    )
 
 
 def _pronoun_fits(pronoun: str, noun: Gender | None) -> bool:

@@ -37,13 +37,27 @@ SUBJECTS = ("nsubj", "nsubjpass", "expl", "csubj")
 OF_CLAUSE = (*SUBJECTS, "dobj", "attr", "dative")
 # What introduces a clause that stands on its own beside a denied one: "nobody sits on the bench while a dog runs".
 BESIDE = ("while", "as", "although", "though", "but", "because", "whereas")
-# They leave open whether what they belong to is so: "there may be a dog", "probably a dog", "whether it is a dog".
+# They leave open whether what they belong to is so: "there may be a dog", "probably a dog", "dogs often sit there".
 DOUBTING_VERBS = frozenset("may might could would".split())
 DOUBTING_ADVERBS = frozenset(
-    "perhaps maybe possibly probably presumably supposedly conceivably potentially likely".split()
+    "perhaps maybe possibly probably presumably supposedly conceivably potentially likely "
+    "often usually sometimes occasionally typically generally normally".split()
 )
 DOUBTING_CONJUNCTIONS = ("whether", "if", "unless")
+# What these verbs are about is not shown, or not shown yet: "a boy wants to ride a horse".
+HABITS = frozenset("like love hate prefer tend".split())  # "cats love to sleep in boxes", which is said of all cats
+UNREAL = HABITS | frozenset(
+    "want wish hope refuse avoid dream imagine plan intend say tell think believe claim".split()
+)
+# Before "of the …" they leave open what the others do: "one of the boys wears a red hat".
+PARTS_OF_GROUP = frozenset("half many several some most few any either part".split())
+# What holds for all things of a kind may hold for all of another: "all the men wear hats", "everything on the shelf".
+UNIVERSAL = ("all", "every", "each", "any")
+UNIVERSAL_PRONOUNS = frozenset("everyone everybody everything anyone anybody anything".split())
+OF_GROUP = ("the", "these", "those", "his", "her", "its", "their")
 INEXACT = frozenset("about around nearly almost roughly approximately under over below above".split())
+# Before a number, they say which of more things: "the first two runners", "the last three".
+OF_ORDER = ("first", "last", "next", "other", "remaining")
 # Words before a number that make it a bound, and the counts that they leave open: those from the number on with an
 # offset, or those up to it.
 BOUNDS: dict[tuple[str, ...], tuple[str, int]] = {
@@ -103,7 +117,8 @@ def denials(caption: Caption) -> tuple[Denial, ...]:
         if _is_negation(caption, token):
             of_caption.append(_denial_by(caption, token))
         elif _is_few(caption, token):
-            # Nothing is said not to be there; but what has few dogs may have few cats, too, so nothing is replaced.
+            # Nothing is said not to be there; but what has few dogs may have few cats, too, and at least two dogs may
+            # run where at least two sit: so nothing is replaced.
             of_caption.append(_denial_by(caption, token)._replace(denied=frozenset()))
         elif open_tokens := _left_open_by(caption, token):
             of_caption.append(Denial(token.index, scope=open_tokens, denied=frozenset()))
@@ -111,14 +126,14 @@ def denials(caption: Caption) -> tuple[Denial, ...]:
 
 
 @cached_on_caption
-def negated_tokens(caption: Caption) -> frozenset[int]:
+def unsettled_tokens(caption: Caption) -> frozenset[int]:
     """The indices of the tokens in the scope of a negation or a doubt, in which nothing is replaced."""
     return frozenset[int]().union(*(denial.scope for denial in denials(caption)))
 
 
-def is_negated(caption: Caption, token: int) -> bool:
+def is_unsettled(caption: Caption, token: int) -> bool:
     """Whether the token with this index is in the scope of a negation."""
-    return token in negated_tokens(caption)
+    return token in unsettled_tokens(caption)
 
 
 @cached_on_caption
@@ -168,15 +183,18 @@ def bound_of(caption: Caption, number: int) -> Bound | None:
 
 
 def leaves_count_open(caption: Caption, number: int) -> bool:
-    """Whether the number at this token leaves open how many there are: "about four", "two or three", "four or more".
+    """Whether the number at this token leaves open how many there are: "about four", "two or three", "the first two".
 
     Not "at least four", which excludes some counts: see `bound_of`.
     """
     before = caption.word(number - 1)
     two_before = caption.word(number - 2)
-    if before in INEXACT or (before == "than" and two_before in ("rather", "other")):
+    if before in INEXACT or before in OF_ORDER or (before == "than" and two_before in ("rather", "other")):
         return True
-    if caption.word(number + 1) in ("or", "to", "plus", "+", *HYPHENS):
+    if before == "and" and caption.word(number - 3) == "between":
+        return True
+    following = caption.word(number + 1)
+    if following in ("or", "to", "plus", "+", *HYPHENS) or (before == "between" and following == "and"):
         return True
     if before == "the" and two_before == "of" and _number_of(caption.word(number - 3)) is not None:
         return True  # "two of the three men"
@@ -211,29 +229,58 @@ def _is_negation(caption: Caption, token: Token) -> bool:
 
 
 def _is_few(caption: Caption, token: Token) -> bool:
-    """Whether a word says that there are few, or a number that there are at most so many."""
+    """Whether a word says that there are few, or a number bounds how many there are."""
     if token.lower == FEW:
         is_counting = token.dep in ("amod", "det", "nummod", "nsubj", "nsubjpass")
         return is_counting and caption.word(token.index - 1) not in ("a", "quite", "the", "these", "those")
-    bound = bound_of(caption, token.index)
-    return bound is not None and bound.lowest == 0
+    return bound_of(caption, token.index) is not None
 
 
 def _left_open_by(caption: Caption, word: Token) -> frozenset[int]:
-    """What a word leaves open: "may" its clause, "possibly" what it belongs to, a question mark its sentence.
+    """The tokens of what a word leaves open, where another word may be true as well; empty for most words.
 
-    Empty for all other words.
+    "May" leaves its clause open, "possibly" what it belongs to, "wants" what is wanted, "one of the boys" what this one
+    does, "all men" whom it is said of, "or" both alternatives, "than" what something is compared with, a question mark
+    its sentence.
     """
     if word.text == "?":
         before = caption.tokens[: word.index]
         first = next((token.index + 1 for token in reversed(before) if token.text in ENDS_OF_SENTENCE), 0)
         return frozenset(range(first, word.index))
-    is_verb = word.tag == "MD" and word.lower in DOUBTING_VERBS
-    is_adverb = word.pos == "ADV" and word.lower in DOUBTING_ADVERBS
+    if word.lower == "than" or (word.lower == "as" and caption.word(word.index - 2) == "as"):
+        # By its words, since parsers read comparisons in many ways.
+        standard = next((chunk for chunk in caption.chunks if chunk.start > word.index), None)
+        is_of_bound = bound_of(caption, word.index + 1) is not None  # "more than two dogs"
+        return frozenset(range(word.index, standard.end)) if standard and not is_of_bound else frozenset()
+    above = caption.tokens[word.head]
+    top: Token | None = None
+    is_doubting_verb = word.tag == "MD" and word.lower in DOUBTING_VERBS
+    is_doubting_adverb = word.pos == "ADV" and word.lower in DOUBTING_ADVERBS
     is_conjunction = word.lower in DOUBTING_CONJUNCTIONS and word.dep in ("mark", "advmod")
-    if word.head == word.index or not (is_verb or is_adverb or is_conjunction):
+    if is_doubting_verb or is_doubting_adverb or is_conjunction or (word.lower == "or" and word.dep == "cc"):
+        top = above
+    elif word.lower in UNIVERSAL_PRONOUNS or (word.lower in UNIVERSAL and word.dep in SUBJECTS):
+        top = word
+    elif word.lower in UNIVERSAL and word.dep in ("det", "predet"):
+        top = above
+    elif word.lower == "of" and _is_part_of_group(caption, word, above):
+        clause = caption.tokens[above.head]
+        top = clause if above.dep in SUBJECTS and clause.pos in ("VERB", "AUX") else above
+    elif word.lemma in UNREAL:
+        clauses = [*caption.dependents(word.index, "xcomp", "ccomp", "acl")]
+        if word.lemma in HABITS and clauses:
+            top = word
+        else:
+            return frozenset[int]().union(*(_subtree(caption, clause) for clause in clauses))
+    if top is None:
         return frozenset()
-    return frozenset(_scope_below(caption, caption.tokens[word.head], word))
+    return frozenset(_scope_below(caption, top, word))
+
+
+def _is_part_of_group(caption: Caption, word: Token, above: Token) -> bool:
+    """Whether "of" (`word`) follows what tells a part of a group (`above`): "half of the dogs", "two of these"."""
+    is_part = above.lower in PARTS_OF_GROUP or _number_of(above.lower) is not None
+    return is_part and caption.word(word.index + 1) in OF_GROUP
 
 
 def _denial_by(caption: Caption, word: Token) -> Denial:
@@ -279,6 +326,8 @@ def _phrase_with_nearly_no(caption: Caption, word: Token) -> frozenset[int]:
 def _top_of_denial(caption: Caption, word: Token) -> Token:
     """The token that a negating word denies, with what stands below it in the parse: "sit" for "nobody sits"."""
     tokens = caption.tokens
+    if word.lower == "instead" and caption.tokens[word.index + 1].head != word.index:
+        return caption.tokens[word.index + 1]  # "instead of chasing a cat", where the parse has "of" beside "instead"
     if word.lower in OF_PHRASE or word.head == word.index or word.lemma == "lack":
         return word
     # First the word that it belongs to; then, if that is a noun of a clause, the verb of the clause.

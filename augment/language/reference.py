@@ -11,7 +11,7 @@ from typing import NamedTuple
 from ..caption import Caption, Token, cached_on_caption
 from .boundaries import HYPHENS, in_one_sentence
 from .coreference import may_corefer
-from .grammar import NUMBERS, is_third_person
+from .grammar import NUMBERS, is_pronoun_of, is_third_person
 
 NOUN_POS = ("NOUN", "PROPN")
 # What begins a noun phrase that takes up a thing the caption has spoken of.
@@ -23,7 +23,9 @@ PLACES = frozenset(
 # Words that stand for members of a set without naming them: "one is brown, the other is black, both look up".
 MEMBERS = frozenset("one ones both each either neither former latter".split())
 QUANTIFIERS = ("all", "some", "most", "half")
-ORDINALS = frozenset("first second third fourth last".split())
+ORDINALS = frozenset("first second third fourth fifth sixth seventh eighth ninth tenth last".split())
+# What introduces one more thing of a kind: "a kitten … another kitten", "a camel … a second camel".
+FURTHER = ORDINALS - {"first", "last"} | {"another", "other", "same"}
 PAIRS = frozenset("pair couple duo trio group".split())  # "the pair walks", of a man and a woman
 SINGLE = frozenset("single lone sole solitary".split())
 # What an apposition may follow, and begin with: "a man, maybe a farmer, drives".
@@ -100,7 +102,7 @@ def _set_members(caption: Caption) -> tuple[Member, ...]:
             continue
         noun = _noun_after_determiner(caption, token)
         if word in ("other", "others") or word in ORDINALS:
-            if before in ("the", "an", "each", "and") and noun not in PLACES:
+            if before in ("the", "a", "an", "each", "and") and noun not in PLACES:
                 members.append(Member(token=index, word=word, noun=noun))
         elif word == "rest" or word in PAIRS:
             if before == "the" and (word == "rest" or following != "of"):
@@ -109,10 +111,12 @@ def _set_members(caption: Caption) -> tuple[Member, ...]:
             if following == "of" and not noun:
                 members.append(Member(token=index, word=word, noun=""))
         elif word in MEMBERS:
+            # "The black one" is one thing that the caption has told from others, as "the former" is.
+            is_told_apart = word == "one" and caption.has_dependent(index, "amod")
             if not noun:
-                members.append(Member(token=index, word=word, noun=""))
+                members.append(Member(token=index, word="former" if is_told_apart else word, noun=""))
         elif word in NUMBERS and not noun:
-            if before == "the":  # "the two are smiling"
+            if before in ("the", "all"):  # "the two are smiling", "all three"
                 members.append(Member(token=index, word="both", noun=""))
             elif following == "of" and caption.word(index + 2) in ("them", "whom", "which"):
                 members.append(Member(token=index, word="one", noun=""))
@@ -230,6 +234,29 @@ def _conjuncts(caption: Caption, token: Token) -> list[int]:
     for index in joined:  # it grows while it is read: a conjunct may have conjuncts
         joined += [conjunct.index for conjunct in caption.dependents(index, "conj") if conjunct.index not in joined]
     return joined
+
+
+def has_further(caption: Caption, noun: int) -> bool:
+    """Whether a caption speaks of one more thing of the same name: "a **kitten** licks its paw, another **kitten** …".
+
+    If one of them changed, "another" would be left without the other. noun: the token of either.
+    """
+    lemma = caption.tokens[noun].lemma
+    same = [token.index for token in caption.tokens if token.lemma == lemma and token.pos in NOUN_POS]
+    further = [any(word.lower in FURTHER for word in caption.dependents(index, "det", "amod")) for index in same]
+    return len(same) > 1 and any(further)
+
+
+@cached_on_caption
+def is_taken_up(caption: Caption, noun: int) -> bool:
+    """Whether the caption goes on to speak of a thing without naming it: "a **piano** … its lid", "the former".
+
+    What it says there fits things of this sort: "a horse … its lid" would not. noun: the token of the thing.
+    """
+    for member in _set_members(caption):
+        if member.token > noun and not member.noun and member.word in (*MEMBERS, "rest"):
+            return True
+    return any(pronoun.index > noun and is_pronoun_of(caption, noun, pronoun) for pronoun in caption.pronouns)
 
 
 def is_single(caption: Caption, noun: int) -> bool:

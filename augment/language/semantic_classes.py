@@ -179,6 +179,7 @@ class Attributes(NamedTuple):
     dimensions: for each word, what it tells of a thing: its colour, its size, …
     compatible: pairs of words that may both be true of a thing, although they may be of one dimension.
     vague: words that are never compared.
+    comparing: comparatives, which replace only each other.
     univse: the attributes of UniVSE's attack in its paper.
     univse_groups: pairs that do not replace each other in it.
     vague_relations: relations about which its Table 4 does not ask.
@@ -187,6 +188,7 @@ class Attributes(NamedTuple):
     dimensions: dict[str, set[str]]
     compatible: frozenset[tuple[str, str]]
     vague: frozenset[str]
+    comparing: frozenset[str]
     univse: tuple[str, ...]
     univse_groups: frozenset[tuple[str, str]]
     vague_relations: frozenset[str]
@@ -206,6 +208,7 @@ def attribute_table() -> Attributes:
         # The words of a group, such as shades of red, may both be true; those of two groups of a dimension may not.
         compatible=pairs_within_groups(*table["dimensions"].values(), table["overlaps"]["lists"]),
         vague=frozenset(table["vague"]["words"]),
+        comparing=frozenset(table["vague"]["comparing"]),
         univse=tuple(papers["words"]),
         univse_groups=pairs_within_groups(papers["groups"]),
         vague_relations=frozenset(papers["vague_relations"]),

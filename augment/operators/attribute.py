@@ -12,13 +12,16 @@ from ..evidence import Evidence
 from ..language.concreteness import is_abstract
 from ..language.coreference import may_corefer
 from ..language.grammar import with_article
-from ..language.negation import is_negated
-from ..language.semantic_classes import are_incompatible, attributes_may_both_hold
+from ..language.negation import is_unsettled
+from ..language.semantic_classes import are_incompatible, attribute_table, attributes_may_both_hold
 from ..lexicon.lexicon import Lexicon
+from ..mentions import mentioned_attributes
 from ..rows import Row
 from ..slots.nouns import Slot, attribute_slots
 from ..truth.contradiction import Violation, said_by_caption, said_by_sibling
 from .replacement import ReplacingOperator, Unfit
+
+ONE = ("one", "ones")  # stands for a noun that the caption has named: "a red car and a blue one"
 
 
 class ReplaceAttribute(ReplacingOperator):
@@ -30,11 +33,15 @@ class ReplaceAttribute(ReplacingOperator):
         Left out are parts of a phrase ("a leather jacket") and attributes of what is abstract ("a dynamic element").
         """
         caption = evidence.caption
+        # "A red car and a blue one. The **red** one …": with another colour nobody would know which one that is.
+        whole = caption.whole
+        of_one = {whole.word(token.index - 1) for token in whole.tokens if token.lower in ONE}
         return [
             slot
             for slot in attribute_slots(caption)
-            if not is_negated(caption, slot.start)
-            and not is_negated(caption, slot.noun)
+            if slot.entry not in of_one
+            and not is_unsettled(caption, slot.start)
+            and not is_unsettled(caption, slot.noun)
             and evidence.encoding.is_unit(slot.start)
             and not is_abstract(caption.tokens[slot.noun].lemma)
         ]
@@ -61,7 +68,12 @@ class ReplaceAttribute(ReplacingOperator):
 
     def violation(self, row: Row, evidence: Evidence, lexicon: Lexicon) -> Violation | None:
         """Why the new attribute may be true: a caption of the image gives the thing this one, or a compatible one."""
-        noun = evidence.caption.tokens[row.tokens[1]].lemma
+        caption = evidence.caption
+        # What the caption says of something that it does not name: "a **red** and a blue car", "two **brown** ones".
+        unnamed = [word for thing, word in mentioned_attributes(caption) if thing in ("", *ONE)]
+        if any(word == row.replacement or attributes_may_both_hold(row.replacement, word) for word in unnamed):
+            return Violation("caption_says_so", row.replacement)
+        noun = caption.tokens[row.tokens[1]].lemma
         return attribute_violation(row.replacement, noun, evidence)
 
 
@@ -77,7 +89,12 @@ def _never_replaces(entry: str, names: tuple[str, ...]) -> Unfit:
     "large" never replaces "red", as it tells another thing; "pink" does not either, and is worth telling: it is
     compatible. names: the entries of the lexicon, whose positions are the numbers.
     """
-    never = [number for number, name in enumerate(names) if not are_incompatible(name, entry)]
+    comparing = attribute_table().comparing
+    never = [
+        number
+        for number, name in enumerate(names)
+        if not are_incompatible(name, entry) or (name in comparing) != (entry in comparing)
+    ]
     compatible = [
         number for number in never if names[number] != entry and attributes_may_both_hold(names[number], entry)
     ]

@@ -35,7 +35,7 @@ from ..rows import BOTH, NO, Row
 from ..sampling import Sampler, exponentials, name_keys, order_keys, uniforms
 from ..slots.nouns import Slot, noun_slots
 from ..truth.contradiction import Violation
-from .negation_sites import FRAMES, NOUNS, Site, added_sites, negated_nouns, noun_sites, shown_nouns
+from .negation_sites import FRAMES, NOUNS, Site, added_sites, denied_statements, noun_sites, shown_nouns
 from .noun import replace_noun
 from .operator import ListedRows, ListingOperator, Source, Traits
 from .replacement import ReplacingOperator
@@ -88,14 +88,15 @@ class Negation(ListingOperator):
             Row(
                 # No kind of change: no other word has to be checked for being true, since the caption denies this one.
                 change="none",
-                edits=(edit,),
-                tokens=(token,),
-                replaced=f"no {noun}",
-                replacement=noun,
+                edits=(statement.edit,),
+                tokens=(statement.token,),
+                replaced=statement.denied,
+                replacement=statement.asserted,
                 replaced_synset=None,
-                replacement_synset=first_sense(noun),
+                replacement_synset=first_sense(statement.asserted),
+                asserts_denied=True,
             )
-            for noun, token, edit in negated_nouns(caption)
+            for statement in denied_statements(caption)
         ]
         pairs = contrasts(evidence, batch.lexicon, self.replacers["noun"])
         return [*contradicted, *_false_rows(evidence, batch.lexicon, pairs, seed, self.name)]
@@ -551,7 +552,7 @@ def corrections_of(
     candidates = table.of_kinds(list(replacers))
     candidates = candidates[np.array(is_slot_correctable, bool)[table.slot[candidates]]]
     sampler = Sampler(batch, candidates, table.weight[candidates], 0, "corrections")  # 0: whatever the run's seed
-    affirmative = [number for number in captions if not negated_nouns(batch.evidence[number].caption)]
+    affirmative = [number for number in captions if not denied_statements(batch.evidence[number].caption)]
     sampled = sampler.take(dict.fromkeys(affirmative, CORRECTIONS))
     corrections: dict[int, list[Correction]] = {number: [] for number in captions}
     for number, chosen in sampled.items():

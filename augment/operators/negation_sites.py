@@ -9,12 +9,22 @@ from typing import NamedTuple
 
 from ..caption import Caption, Token, cached_on_caption
 from ..data import data_path
-from ..edits import Edit, replace_tokens
-from ..language.negation import NEGATIONS, denials
+from ..edits import Edit, cased_like, replace_tokens
+from ..language.grammar import indefinite_article, third_person
+from ..language.negation import NEGATIONS, denials, is_unsettled
 from ..language.semantic_classes import is_person
 from ..slots.nouns import Slot, noun_slots
 from ..slots.verbs import preposition_uses
 
+ASSERTED_PRONOUNS = {"no one": "someone", "nobody": "someone", "nothing": "something"}
+# Auxiliaries that stay as they are without "not". Not "can": no photo shows who can swim.
+AUXILIARIES = ("is", "are", "was", "were", "has", "have")
+# Behind "not", they are what is denied: "not only", "not all", "not very".
+NOT_WITH = frozenset("only all many every even just quite very too so much a yet any always".split())
+KEPT_WITH_DENIAL = frozenset(
+    "any anything anyone anybody anywhere either neither nor yet but except ever rather instead only alone other "
+    "?".split()
+)
 # Nouns with one of these dependents are not negated: "without a man and his dog" may leave the man.
 LISTED = {"conj", "cc", "appos", "acl", "relcl", "nummod", "poss", "preconj", "prep", "prt"}
 
@@ -160,32 +170,96 @@ def shown_nouns(caption: Caption, frame: str, *, persons: bool = False) -> froze
     return frozenset(shown)
 
 
-class NegatedNoun(NamedTuple):
-    """A noun that a caption says is missing.
+class DeniedStatement(NamedTuple):
+    """What a caption denies, and the edit that asserts it.
 
-    entry: as a lexicon has it. token: its head. edit: what asserts it, "without" -> "with" or "no" -> "some".
+    denied, asserted: what a row records of the caption and of the negative, such as "no hat" and "hat", "is not" and
+        "is", "no one" and "someone".
+    token: the noun, the verb that "not" follows, or the pronoun.
+    edit: what asserts it: "without" -> "with", "no" -> "a", "is not" -> "is".
     """
 
-    entry: str
+    denied: str
+    asserted: str
     token: int
     edit: Edit
 
 
 @cached_on_caption
-def negated_nouns(caption: Caption) -> tuple[NegatedNoun, ...]:
-    """What a caption says is missing: "without a hat", "with no dogs"."""
-    negated = []
+def denied_statements(caption: Caption) -> tuple[DeniedStatement, ...]:
+    """What a caption denies in words that can be turned round, in text order.
+
+    "Without a hat", "with no dogs", "no one is sitting on the bench", "the light is not green".
+    """
+    # These would not fit what is asserted: "is not wearing anything", "not black but brown", "not yet". And nothing is
+    # turned round in a question.
+    if not KEPT_WITH_DENIAL.isdisjoint(caption.lowered):
+        return ()
+    denied = []
     nouns = {slot.noun: slot for slot in noun_slots(caption)}
     for word in caption.tokens:
+        statement = None
         if word.lower == "without" and word.dep == "prep":
             object = caption.first_dependent(word.index, "pobj")
             if object is not None and object.index in nouns:
                 edit = replace_tokens(caption, word.index, word.index + 1, "with")
-                negated.append(NegatedNoun(nouns[object.index].entry, object.index, edit))
-        elif word.lower == "no" and word.index and word.head in nouns and nouns[word.head].plural:
-            edit = Edit(word.start, word.end, "some")
-            negated.append(NegatedNoun(nouns[word.head].entry, word.head, edit))
-    return tuple(negated)
+                noun = nouns[object.index].entry
+                statement = DeniedStatement(f"no {noun}", noun, object.index, edit)
+        elif (
+            word.lower == "no"
+            and word.head in nouns
+            and caption.word(word.head) != "one"
+            and is_unsettled(caption, word.index)
+        ):
+            statement = _denied_noun(caption, word, nouns[word.head])
+        elif pronoun := _denied_pronoun(caption, word):
+            statement = pronoun
+        elif word.dep == "neg" and word.lower in ("not", "n't"):
+            statement = _denied_verb(caption, word)
+        if statement is not None:
+            denied.append(statement)
+    return tuple(denied)
+
+
+def _denied_noun(caption: Caption, no: Token, slot: Slot) -> DeniedStatement:
+    """What asserts the noun behind "no": "some dogs", "a table", "some snow"."""
+    determiner = (
+        "some" if slot.plural or slot.entry in NOUNS["mass"] else indefinite_article(caption.word(no.index + 1))
+    )
+    edit = replace_tokens(caption, no.index, no.index + 1, determiner)
+    return DeniedStatement(f"no {slot.entry}", slot.entry, slot.noun, edit)
+
+
+def _denied_pronoun(caption: Caption, word: Token) -> DeniedStatement | None:
+    """What asserts that there is somebody or something: "no one" -> "someone"; None for another word."""
+    first = word.index
+    end = first + 1
+    if word.lower == "no" and caption.word(end) == "one":
+        end += 1
+    denied = " ".join(caption.lowered[first:end])
+    if denied not in ASSERTED_PRONOUNS or caption.tokens[end - 1].dep not in ("nsubj", "nsubjpass", "pobj"):
+        return None
+    asserted = ASSERTED_PRONOUNS[denied]
+    return DeniedStatement(denied, asserted, end - 1, replace_tokens(caption, first, end, asserted))
+
+
+def _denied_verb(caption: Caption, word: Token) -> DeniedStatement | None:
+    """What asserts the verb before "not": "is not" -> "is", "does not have" -> "has"; None: it is not known."""
+    auxiliary = caption.tokens[word.index - 1]
+    verb = caption.tokens[word.head]
+    if not word.index or caption.word(word.index + 1) in NOT_WITH:
+        return None
+    if auxiliary.lower in ("do", "does"):
+        if verb.tag != "VB" or verb.index != word.index + 1:
+            return None
+        asserted = third_person(verb.lemma) if auxiliary.lower == "does" else verb.lemma
+        edit = Edit(auxiliary.start, verb.end, asserted)
+        return DeniedStatement(f"{auxiliary.lower} not {verb.lower}", asserted, verb.index, edit)
+    asserted = auxiliary.lower
+    if asserted not in AUXILIARIES:
+        return None
+    edit = Edit(auxiliary.start, word.end, cased_like(asserted, auxiliary.text))
+    return DeniedStatement(f"{asserted} not", asserted, auxiliary.index, edit)
 
 
 def _variant(caption: Caption) -> int:

@@ -11,9 +11,17 @@ from ..edits import Edit, cased
 from ..evidence import Evidence
 from ..language.boundaries import begins_sentence
 from ..language.grammar import pronoun_edits, with_article
-from ..language.negation import is_negated
-from ..language.reference import listed_nouns, other_mentions
-from ..language.semantic_classes import gender, head_word, is_furnishing, is_location, is_worn, preposition_table
+from ..language.negation import is_unsettled
+from ..language.reference import has_further, is_taken_up, listed_nouns, other_mentions
+from ..language.semantic_classes import (
+    gender,
+    head_word,
+    is_furnishing,
+    is_location,
+    is_worn,
+    preposition_table,
+    semantic_class,
+)
 from ..language.wordnet import first_sense
 from ..lexicon.entries import Entries
 from ..lexicon.lexicon import Lexicon
@@ -47,6 +55,7 @@ class ReplaceNoun(ReplacingOperator):
             and _excludes_others(caption, slot)
             and _other_slots_of_thing(caption, slot) is not None
             and slot.noun not in listed_nouns(caption)
+            and not has_further(caption.whole, caption.first_token + slot.noun)
         ]
 
     def required_form(self, slot: Slot, evidence: Evidence) -> str:
@@ -94,6 +103,10 @@ class ReplaceNoun(ReplacingOperator):
             edits.update(again.edits)
             row.reason = row.reason or again.reason
         row.edits = tuple(sorted(edits))
+        if semantic_class(new) != semantic_class(slot.entry):
+            whole = evidence.caption.whole
+            if is_taken_up(whole, evidence.caption.first_token + slot.noun):
+                row.reason = row.reason or "dangling_pronoun"
         return row
 
     def violation(self, row: Row, evidence: Evidence, lexicon: Lexicon) -> Violation | None:
@@ -114,10 +127,8 @@ def replace_noun(caption: Caption, slot: Slot, new: str, lexicon: Lexicon) -> Ro
     """The row that inserts a noun of the lexicon in a slot, adjusting article and pronouns."""
     first = caption.tokens[slot.start]
     surface = lexicon.forms(many=slot.plural)[new]
-    written = surface
-    if not first.text.islower():
-        is_first = begins_sentence(caption, slot.start)
-        written = cased(surface, first.text, caption.casing, first=is_first)
+    is_first = not first.text.islower() and begins_sentence(caption, slot.start)
+    written = cased(surface, first.text, caption.casing, first=is_first)
     edit = Edit(first.start, caption.tokens[slot.noun].end, written)
     edits = with_article(caption, slot.start, edit, surface)
     old_gender = None if slot.plural else gender(slot.entry)
@@ -144,7 +155,7 @@ def known_slots(caption: Caption, nouns: Entries) -> list[Slot]:
     captions, of those by other nouns 5 %.
     """
     slots = [
-        slot for slot in noun_slots(caption) if caption.word(slot.end) != "of" and not is_negated(caption, slot.noun)
+        slot for slot in noun_slots(caption) if caption.word(slot.end) != "of" and not is_unsettled(caption, slot.noun)
     ]
     known = [slot for slot in slots if slot.entry in nouns.number]
     if known:

@@ -15,7 +15,7 @@ from ..language.concreteness import is_abstract
 from ..language.coreference import may_corefer, related_or_same_person
 from ..language.grammar import agreement_edits, indefinite_article, is_third_person, pronoun_edits
 from ..language.negation import bound_of, denials, leaves_count_open
-from ..language.reference import is_divided, is_single, other_mentions
+from ..language.reference import ORDINALS, is_divided, is_single, other_mentions
 from ..language.semantic_classes import GROUPS, gender, is_body_part, is_person, is_worn, noun_overlap_table
 from ..language.wordnet import WordNet
 from ..lexicon.lexicon import Lexicon
@@ -30,7 +30,7 @@ from .replacement import ReplacingOperator, SlotOfCaption, balance_ratios
 COUNTING = frozenset(
     "single lone solitary sole only same different whole entire half few little couple various several many identical "
     "dozen other another alone".split()
-)
+).union(ORDINALS)
 # Nouns that may be counted although "of" follows: "two groups of people". Not photos: "a photo of" is mostly this one.
 COLLECTIVE = frozenset(
     "group line row pile stack piece slice set reflection shadow hand arm letter glass cup bowl plate body herd flock "
@@ -261,7 +261,7 @@ def _is_amount(caption: Caption, slot: Slot) -> bool:
 
 def _is_in_name(caption: Caption, slot: Slot) -> bool:
     """Whether a number is part of a name: "One Tree Hill", "the Three Wise Men"."""
-    if slot.entry == "a" or caption.casing != "sentence":  # in a title all words have capitals
+    if slot.entry == "a" or caption.casing not in ("sentence", "lower"):  # in a title all words have capitals
         return False
     behind = [token.text for token in caption.tokens[slot.start + 1 : slot.noun + 1]]
     return any(text[:1].isupper() and text[1:].islower() for text in behind)
@@ -291,11 +291,20 @@ def _edits_to_other_number(caption: Caption, slot: Slot, lexicon: Lexicon) -> li
         return None
     if is_to_plural and is_third_person(noun.lower) and caption.has_dependent(noun.index, "compound"):
         return None  # "a bird chirps", parsed as a compound
+    if noun.dep == "conj" and any(is_person(part.lemma) for part in caption.dependents(noun.index, "compound")):
+        return None  # "a king and a queen wave", parsed as a wave
     old_gender = gender(noun.lemma) if is_to_plural else None
     verbs = agreement_edits(caption, slot.noun, plural=is_to_plural)
     pronouns = pronoun_edits(caption, slot.noun, old=old_gender, new=noun.lemma, plural=is_to_plural)
     if verbs is None or pronouns is None or (is_to_plural and _has_one_of_its_own(caption, noun.index)):
         return None
+    # "Two dancers stretch their leg": each has one of its own.
+    changed = {edit.start for edit in pronouns}
+    for owner in caption.pronouns:
+        owned = caption.tokens[owner.head]
+        is_own = owner.start in changed and owner.dep == "poss" and owned.tag == "NN"
+        if is_to_plural and is_own and (is_worn(owned.lemma) or is_body_part(owned.lemma)):
+            return None
     # "It" behind a thing that becomes several may be this thing or another; only where no edit was found is it unclear.
     if not pronouns and old_gender == "thing":
         later = (token for token in caption.pronouns if token.index > slot.noun)

@@ -12,7 +12,7 @@ from ..caption import Caption, cached, read_only
 from ..edits import replace_tokens
 from ..evidence import Evidence
 from ..language.coreference import may_corefer
-from ..language.negation import is_negated
+from ..language.negation import is_unsettled
 from ..language.semantic_classes import preposition_table
 from ..lexicon.entries import Entries
 from ..lexicon.lexicon import Lexicon
@@ -20,11 +20,15 @@ from ..reproducible import log
 from ..rows import BOTH, SAID_AGAIN, Row, exchange_row
 from ..slots.nouns import Slot
 from ..slots.sides import OPPOSITE, Side, is_bounded, sides_of
-from ..slots.verbs import preposition_slots
+from ..slots.verbs import preposition_slots, preposition_uses
 from ..truth.contradiction import Violation, said_by_caption, said_by_sibling
 from .operator import ChainedRows, ListedRows, Source, in_random_order
 from .replacement import ReplacingOperator, SlotOfCaption, Unfit
 
+# Relations that say where something goes, and where it comes from. Nothing goes to two places: not "climbs **into** a
+# boat onto the beach" in place of "out of a boat onto the beach".
+GOALS = frozenset({"into", "onto", "toward", "to"})
+SOURCES = frozenset({"out", "off", "from", "away"})
 LIKELIHOOD_POWER = 0.5  # the power of p(new | rest) in the weight of a preposition
 
 
@@ -55,14 +59,15 @@ class ReplacePreposition(ReplacingOperator):
             if slot.entry in lexicon.entries("preposition").number
             and slot.entry in relations
             and caption.tokens[slot.noun].pos == "NOUN"
-            and not is_negated(caption, slot.noun)
+            and not is_unsettled(caption, slot.noun)
         ]
 
     def never_replaces(self, slot: Slot, evidence: Evidence, lexicon: Lexicon) -> Unfit:
         """The prepositions that do not exclude the one in the slot, and those that nobody says of such a place."""
         object = evidence.caption.tokens[slot.noun].lemma
         place = object if object in preposition_table().places else ""
-        return _never_replaces(slot.entry, lexicon.entries("preposition").names, place)
+        names = lexicon.entries("preposition").names
+        return _never_replaces(slot.entry, names, place, _relations_taken(evidence.caption, slot))
 
     def old_log_p(
         self, log_p: np.ndarray, slots: Sequence[SlotOfCaption], evidence: Sequence[Evidence], lexicon: Lexicon
@@ -106,6 +111,17 @@ class ReplacePreposition(ReplacingOperator):
         return by_sibling or said_by_caption("sibling_says_so", evidence, self.kind, suggests_new)
 
 
+def _relations_taken(caption: Caption, slot: Slot) -> frozenset[str]:
+    """GOALS, SOURCES or both, if another preposition of the sentence says where something goes, or comes from."""
+    relations = preposition_table().relations
+    others = {relations.get(use.entry, "") for use in preposition_uses(caption) if use.start != slot.start}
+    taken = frozenset[str]()
+    for group in (GOALS, SOURCES):
+        if not group.isdisjoint(others):
+            taken |= group
+    return taken
+
+
 @cached(8)
 def _log_balance_of_relations(entries: Entries) -> np.ndarray:
     """What is added to the score of each preposition to even out relations in space: (entries,), read-only.
@@ -124,7 +140,7 @@ def _log_balance_of_relations(entries: Entries) -> np.ndarray:
 
 
 @cached(1 << 11)
-def _never_replaces(entry: str, names: tuple[str, ...], place: str) -> Unfit:
+def _never_replaces(entry: str, names: tuple[str, ...], place: str, taken: frozenset[str]) -> Unfit:
     """The numbers of the prepositions that never replace `entry`: those that may be true as well, and those unfit.
 
     A preposition that is not exclusive (`Prepositions.are_exclusive`) may be true as well; it counts as compatible only
@@ -134,11 +150,12 @@ def _never_replaces(entry: str, names: tuple[str, ...], place: str) -> Unfit:
         entry: the preposition that is replaced.
         names: the entries of the lexicon, whose positions are the numbers.
         place: the object, if the table of places has it, else "".
+        taken: relations that would say a second time where something goes, or comes from.
     """
     table = preposition_table()
     may_be_true = [number for number, name in enumerate(names) if not table.are_exclusive(entry, name, place)]
     unfit_names = table.never_inserted | table.unfit.get(place, frozenset())
-    unfit = [number for number, name in enumerate(names) if name in unfit_names]
+    unfit = [number for number, name in enumerate(names) if name in unfit_names or table.relations.get(name) in taken]
     compatible = [number for number in may_be_true if names[number] in table.relations and names[number] != entry]
     return Unfit(
         never=read_only(np.array(sorted({*may_be_true, *unfit}), int)), compatible=read_only(np.array(compatible, int))
@@ -180,7 +197,7 @@ def replace_sides(caption: Caption) -> list[Row]:
 
 def _is_on_one_side(caption: Caption, side: Side) -> bool:
     """Whether what is on a side is said to be there, and cannot be on the other side as well."""
-    return is_bounded(caption, side.thing) and not is_negated(caption, side.thing.index)
+    return is_bounded(caption, side.thing) and not is_unsettled(caption, side.thing.index)
 
 
 def side_violation(row: Row, evidence: Evidence) -> Violation | None:

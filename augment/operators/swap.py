@@ -17,7 +17,7 @@ from ..edits import Edit, cased
 from ..evidence import Evidence
 from ..language.coreference import may_corefer, meaning
 from ..language.grammar import agreement_edits, pronoun_edits
-from ..language.negation import is_negated
+from ..language.negation import is_unsettled
 from ..language.semantic_classes import GROUPS, LIVING, are_incompatible, gender, is_location, is_worn, semantic_class
 from ..language.wordnet import first_sense
 from ..lexicon.lexicon import Lexicon
@@ -211,7 +211,7 @@ def _can_move(caption: Caption, chunk: Chunk) -> bool:
     root = tokens[chunk.root]
     if any(tokens[i].tag in ("PRP", "PRP$", "EX", "WP", "WP$") for i in range(chunk.start, chunk.end)):
         return False
-    if is_negated(caption, chunk.root) or sum(token.lemma == root.lemma for token in tokens) > 1:
+    if is_unsettled(caption, chunk.root) or sum(token.lemma == root.lemma for token in tokens) > 1:
         return False
     if caption.has_dependent(root.index, "appos"):
         return False
@@ -247,7 +247,7 @@ class SwapAttribute(ListingOperator):
         """List the swaps of two incompatible attributes of different nouns, in random order."""
         caption = evidence.caption
         slots = [slot for slot in attribute_slots(caption) if slot.form == "attributive"]
-        slots = [slot for slot in slots if not is_negated(caption, slot.noun)]
+        slots = [slot for slot in slots if not is_unsettled(caption, slot.noun)]
         rows = []
         for left, right in combinations(slots, 2):
             if left.noun == right.noun or not are_incompatible(left.entry, right.entry):

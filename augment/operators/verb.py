@@ -10,7 +10,7 @@ import numpy as np
 from ..caption import Caption, cached, read_only
 from ..edits import replace_tokens
 from ..evidence import Evidence
-from ..language.negation import is_negated
+from ..language.negation import is_unsettled
 from ..language.wordnet import WordNet, first_sense
 from ..lexicon.lexicon import Lexicon
 from ..rows import Row
@@ -29,7 +29,7 @@ class ReplaceVerb(ReplacingOperator):
 
     def slots(self, evidence: Evidence, lexicon: Lexicon) -> Iterable[Slot]:
         """The verbs with one object, one preposition or neither, that are not denied."""
-        return [slot for slot in verb_slots(evidence.caption) if not is_negated(evidence.caption, slot.start)]
+        return [slot for slot in verb_slots(evidence.caption) if not is_unsettled(evidence.caption, slot.start)]
 
     def required_form(self, slot: Slot, evidence: Evidence) -> str:
         """The form that a replacement has to have: the Penn tag of the verb in the slot."""

@@ -6,7 +6,7 @@ import pytest
 
 from negcap.augment.caption import Caption
 from negcap.augment.generate import NegativesConfig, generate_for_images
-from negcap.augment.language.negation import bound_of, leaves_count_open, negated_tokens
+from negcap.augment.language.negation import bound_of, leaves_count_open, unsettled_tokens
 from negcap.augment.language.parse import parse
 from negcap.augment.operators import PRESETS
 from negcap.augment.truth.estimates import MAX_P_TRUE
@@ -124,4 +124,4 @@ def test_an_exact_number_is_no_bound(text):
 @pytest.mark.parametrize(("text", "denied"), CASES["denied"])
 def test_what_is_denied(text, denied):
     (caption,) = parse([text])
-    assert " ".join(caption.tokens[place].text for place in sorted(negated_tokens(caption))) == denied
+    assert " ".join(caption.tokens[place].text for place in sorted(unsettled_tokens(caption))) == denied
