@@ -27,7 +27,7 @@ import numpy as np
 
 from .candidates import FREE, Batch, Limits
 from .caption import Caption
-from .checks import Case, contradicts_the_captions, is_unlikely_to_be_true
+from .checks import Case, reject_implied, reject_likely_true
 from .evidence import batches, gather_evidence
 from .kinds import KINDS
 from .lexicon.lexicon import Lexicon
@@ -128,9 +128,9 @@ def _is_false(replacer: ReplacingOperator, candidate: int, batch: Batch) -> bool
     if row is None or row.reason is not None:
         return False
     case = Case(replacer, evidence, batch.lexicon)
-    contradicts_the_captions(row, case)
+    reject_implied(row, case)
     if row.reason is None:
-        is_unlikely_to_be_true(row, case)
+        reject_likely_true(row, case)
     return row.reason is None
 
 

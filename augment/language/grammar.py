@@ -407,14 +407,16 @@ def _agreeing_verbs(caption: Caption, noun: Token, *, plural: bool) -> Iterator[
         yield head
 
 
-def pronoun_edits(caption: Caption, noun: int, *, old: Gender | None, new: str, plural: bool) -> list[Edit] | None:
+def pronoun_edits(
+    caption: Caption, noun: int, *, old_gender: Gender | None, new_noun: str, plural: bool
+) -> list[Edit] | None:
     """The edits that make pronouns agree with the word that replaces a noun.
 
     Args:
         caption: its pronouns are looked at.
         noun: the token index of the noun.
-        old: the gender of the noun; None if it is plural.
-        new: the lemma that replaces it.
+        old_gender: of the noun; None if it is plural.
+        new_noun: the lemma that replaces it.
         plural: whether the replacement is plural.
 
     Returns:
@@ -423,7 +425,7 @@ def pronoun_edits(caption: Caption, noun: int, *, old: Gender | None, new: str, 
     edits = []
     for token in caption.pronouns:
         form = _PRONOUNS.get(token.lower)
-        if form is None or token.dep == "expl":
+        if form is None or token.dep == "expl":  # expl: "it is raining", which refers to nothing
             continue
         kind, role = form  # such as ("male", "possessive") for "his", ("plural", "subject") for "they"
         if token.lower == "her" and token.tag == "PRP":
@@ -431,14 +433,14 @@ def pronoun_edits(caption: Caption, noun: int, *, old: Gender | None, new: str, 
         following = caption.tokens[token.index + 1 : token.index + 2]
         if role == "object" and any(word.tag in ("VBZ", "MD") for word in following):
             role = "subject"  # whatever the parse makes of it: "a bird as it stands"
-        if not _pronoun_fits(kind, old):
+        if not _pronoun_fits(kind, old_gender):
             continue
         is_elsewhere = not in_one_sentence(caption, noun, token.index)
         is_antecedent = _is_antecedent(caption, noun, token, kind)
         if not is_antecedent and not (is_elsewhere and noun < token.index):
             continue
-        new_gender = gender(new)
-        if kind == "plural" and not plural and old is not None and new_gender != "any":
+        new_gender = gender(new_noun)
+        if kind == "plural" and not plural and old_gender is not None and new_gender != "any":
             return None  # "a child … their toy": nobody says "their" of one dog or tree
         # What the pronoun has to be: a gender, or "plural".
         wanted: str = new_gender

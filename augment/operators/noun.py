@@ -121,7 +121,7 @@ def replace_noun(caption: Caption, slot: Slot, new: str, lexicon: Lexicon) -> Ro
     edit = Edit(first.start, caption.tokens[slot.noun].end, written)
     edits = with_article(caption, slot.start, edit, surface)
     old_gender = None if slot.plural else gender(slot.entry)
-    pronouns = pronoun_edits(caption, slot.noun, old=old_gender, new=new, plural=slot.plural)
+    pronouns = pronoun_edits(caption, slot.noun, old_gender=old_gender, new_noun=new, plural=slot.plural)
     if pronouns:
         edits = tuple(sorted([*edits, *pronouns]))
     return Row(

@@ -293,7 +293,7 @@ def _edits_to_other_number(caption: Caption, slot: Slot, lexicon: Lexicon) -> li
         return None  # "a bird chirps", parsed as a compound
     old_gender = gender(noun.lemma) if is_to_plural else None
     verbs = agreement_edits(caption, slot.noun, plural=is_to_plural)
-    pronouns = pronoun_edits(caption, slot.noun, old=old_gender, new=noun.lemma, plural=is_to_plural)
+    pronouns = pronoun_edits(caption, slot.noun, old_gender=old_gender, new_noun=noun.lemma, plural=is_to_plural)
     if verbs is None or pronouns is None or (is_to_plural and _has_one_of_its_own(caption, noun.index)):
         return None
     # "It" behind a thing that becomes several may be this thing or another; only where no edit was found is it unclear.

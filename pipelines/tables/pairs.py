@@ -30,14 +30,15 @@ KEYS = ("negative_id", "caption_id", "operator", "family", "caption", "image_id"
 OF_CAPTIONS = ("image", "siblings", "sibling_ids")  # columns that only the table captions knows
 NEGATION = "negation"
 TRUE_NEGATION = "true_negation"
-# The share of negatives of negation that raters called unnatural for their form, of which p_unnatural knows nothing.
+# The share of negatives of negation that raters called unnatural for their form, which p_unnatural does not see.
 DENIALS_UNNATURAL = 0.39
 
 
 def p_good(rows: pa.Table) -> np.ndarray:
     """The probability that each negative is sensible and false, (rows,).
 
-    It is (1 - p_unnatural)(1 - p_compatible)(1 - p_true), where an estimate that is null counts as 0.
+    It is (1 - p_unnatural)(1 - p_compatible)(1 - p_true), where an estimate that is null counts as 0, and p_unnatural
+    of every denial is DENIALS_UNNATURAL.
     """
     unnatural = _probabilities(rows, "p_unnatural")
     unnatural = np.where(pc.equal(rows["operator"], NEGATION).to_numpy(), DENIALS_UNNATURAL, unnatural)
@@ -84,7 +85,7 @@ class PairOptions(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class _Selection:
-    """PairOptions with their defaults, and operators and splits; () for all of them."""
+    """PairOptions with their defaults, and the operators and splits to read, () for all."""
 
     operators: Sequence[str]
     splits: Sequence[str]
@@ -98,7 +99,7 @@ class _Selection:
     distinct: bool = False
 
     def filter(self) -> pc.Expression:
-        """The rows of the table that are wanted, as far as the row alone tells."""
+        """The wanted rows of the table, by their own columns alone: the limit `per_operator` needs other rows, too."""
         by_name = {"operator": self.operators, "split": self.splits, "family": self.families}
         wanted = column_filter(by_name) & (pc.field("family") != POSITIVE)
         if self.accepted is not None:
@@ -176,7 +177,7 @@ def pair_tables(
     captions = _shards_by_file(shards_of(run, "captions")) if needs_captions else {}
     negatives = shards_of(run, wanted.table) if wanted.table else []
     chosen = _shards_by_file(negatives[shards])
-    row = sum(shard.rows for shard in negatives[: shards.start or 0])
+    row = sum(shard.rows for shard in negatives[: shards.start or 0])  # the number of the next row in the table
     pairs_denials = wanted.pairs_denials(run)
     positives = _shards_by_file(shards_of(run, "positives")) if pairs_denials else {}
     stored = _stored_columns(columns, pairs_denials)
