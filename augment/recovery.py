@@ -144,10 +144,7 @@ def align_words(caption: str, text: str) -> tuple[Edit, ...]:
 
 
 def _without_shared_space(caption: str, edit: Edit) -> Edit:
-    """An edit without the white space with which old and new text both begin or end.
-
-    An inserted " red" becomes "red ", inserted one character later.
-    """
+    """An edit without the white space with which old and new text both begin or end; inserted " red" becomes "red "."""
     start, end, new = edit
     while start < end and new and caption[start] == new[0] and new[0].isspace():
         start += 1
@@ -215,8 +212,7 @@ def _recover_replacement(
 ) -> Recovered | None:
     """A word that is replaced by another of its kind, if all that is changed lies in its slot; None otherwise.
 
-    main: the changed spans, without words that only agree with others. edits: all that turns the caption into the
-    negative.
+    main: the changed spans, see `_main_spans`. edits: all that turns the caption into the negative.
     """
     whole = ChangedSpan(start=main[0].start, end=main[-1].end, new_start=main[0].new_start, new_end=main[-1].new_end)
     slots_of_negative = _all_slots(negative)

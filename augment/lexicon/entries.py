@@ -175,8 +175,7 @@ class Entries:
                 start = self.layout.starts[number]
                 end = self.layout.starts[number + 1]
                 position = bisect_left(seen_entries, old, start, end)
-                is_seen_here = position < end and seen_entries[position] == old
-                if is_seen_here:
+                if position < end and seen_entries[position] == old:  # the context has counts of it
                     gains[old] += self._gains_in_context(number).correction[position - start]
         return read_only(gains)
 
@@ -290,10 +289,8 @@ class Entries:
         return weights
 
     def factors(self, names: Sequence[str], *, plural: bool = False) -> np.ndarray:
-        """The balance factors of named entries: (names,); 1 for a name that is not in the lexicon.
-
-        A factor multiplies the entry's weight as a replacement, so that each word is inserted as often as it is
-        removed (negcap.augment.balance).
+        """The balance factors of named entries, (names,), 1 for one that is not in the lexicon. They multiply the weights
+        of replacements, so that each word is inserted as often as it is removed (negcap.augment.balance).
         """
         factors = self.balance[int(plural)]  # row 0 is of singulars, row 1 of plurals
         number = self.number

@@ -94,8 +94,8 @@ class Output:
             shards_of_each_number = threads.map(self.current, range(len(keys)), keys)
             return {index: shards for index, shards in enumerate(shards_of_each_number) if shards is not None}
 
-    def finished(self) -> Manifest | None:
-        """The manifest, if it is complete and all shards are intact and made from what the stage would read now."""
+    def complete_manifest(self) -> Manifest | None:
+        """The manifest if it is complete, and all shards are intact and made from what the stage would read now."""
         manifest = self.manifest
         if manifest is None or not manifest.complete:
             return None

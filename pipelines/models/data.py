@@ -239,6 +239,10 @@ class SceneGraphs(NamedTuple):
     pairs: ComponentLists
     triples: ComponentLists
 
+    def to(self, device: torch.device) -> SceneGraphs:
+        """These scene graphs with their words on a device; the offsets stay on the CPU."""
+        return SceneGraphs(*(lists._replace(words=lists.words.to(device)) for lists in self))
+
     def thinned(self, texts: Tensor, share: float, seed: int) -> SceneGraphs:
         """These scene graphs without a random share of the pairs and of the triples of some texts (B,). What is left
         out becomes <unk>, which `known_components` skips, so that the offsets stay.
@@ -702,7 +706,10 @@ def _selected_shards(run: Path, selection: Selection | None) -> Iterator[Caption
 
 
 def _encode_captions(captions: Captions, words: Vocabularies) -> EncodedTexts:
-    """All captions, each by the vocabulary of its language, in their order."""
+    """All captions, each by the vocabulary of its language, in their order.
+
+    words: by language, in the order of `captions.languages`, by which `captions.language` numbers them.
+    """
     if len(words) == 1:
         (vocabulary,) = words.values()
         return vocabulary.encode(captions.texts)
@@ -710,13 +717,13 @@ def _encode_captions(captions: Captions, words: Vocabularies) -> EncodedTexts:
     for number, vocabulary in enumerate(words.values()):
         in_language = pa.array((captions.language == number).numpy())
         encoded.append(vocabulary.encode(captions.texts.filter(in_language)))
-    # the texts of all languages one after the other, then back in the order of the captions
+    # First the texts of all languages one after the other, then back in the order of the captions.
     tokens = np.concatenate([texts.tokens for texts in encoded])
-    sizes = torch.from_numpy(np.concatenate([np.diff(texts.offsets) for texts in encoded]))
-    by_language = captions.language.argsort(stable=True)
-    place = by_language.argsort()  # of each caption among the texts by language
-    rows = ragged_rows(starts_of(sizes), place).rows
-    return EncodedTexts(tokens[rows.numpy()], starts_of(sizes[place]).numpy())
+    sizes = torch.from_numpy(np.concatenate([np.diff(texts.offsets) for texts in encoded]))  # (C,) tokens of each text
+    by_language = captions.language.argsort(stable=True)  # (C,) the captions in the order in which they were encoded
+    place = by_language.argsort()  # (C,) the inverse: where each caption stands in that order
+    token_numbers = ragged_rows(starts_of(sizes), place).rows  # of the first caption's tokens, of the second's, …
+    return EncodedTexts(tokens[token_numbers.numpy()], starts_of(sizes[place]).numpy())
 
 
 def _columns_to_keep(rows: pa.Table, codes: dict[str, dict[str, int]]) -> dict[str, np.ndarray]:

@@ -256,7 +256,7 @@ class SentenceEncoder(nn.Module):
         generator: of the initial weights.
         finish: what the similarity does with a vector at last, such as scaling it to unit length.
         heads: K.
-        attention_dim: rows of the heads' matrices; 0: joint / K.
+        attention_dim: rows of the heads' matrices; 0: as many as a state has numbers, joint / K.
     """
 
     def __init__(
@@ -271,9 +271,9 @@ class SentenceEncoder(nn.Module):
     ) -> None:
         """Make the LSTM, whose states have joint / heads numbers, and the heads that attend to them."""
         super().__init__()
-        # The vectors of the heads are joined to one of `joint` numbers, so a state has a share of them.
         self.finish = finish
         self.embedding = embedding
+        # The vectors of the heads are joined to one of `joint` numbers, so a state has the share of one head.
         size = joint // heads
         self.lstm = nn.LSTM(word_dim, size // 2, bidirectional=True)
         _init_recurrent(self.lstm, size // 2, generator)

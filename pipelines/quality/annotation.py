@@ -306,7 +306,7 @@ def read_sheets(files: Sequence[Path], items: Mapping[str, Item]) -> pd.DataFram
             votes = rows[question].str.lower()
             _check_words(file, votes, ("", *ANSWERS))
             votes = votes.reset_index(drop=True)
-            # "a" and "b" are sides of the sheet: a vote for the caption's side becomes "caption", one for the other "text".
+            # "a" and "b" are sides of the sheet: the caption's side becomes "caption", the other one "text".
             is_side = votes.isin(["a", "b"])
             is_side_of_caption = votes == key_rows["caption_is"]
             meant = votes.mask(is_side, "text").mask(is_side_of_caption, "caption")

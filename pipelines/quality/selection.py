@@ -176,10 +176,7 @@ def _expect_gaps(gaps: Sequence[np.ndarray]) -> np.ndarray:
 
 
 def _gaps_of_rule(measure: Callable[[str], float], true: Sequence[str], negatives: Sequence[str]) -> np.ndarray:
-    """The gap of every candidate for the rule that the text with the smaller measure is true: (candidates,).
-
-    It is measure(negative) - measure(true text).
-    """
+    """The gaps of the rule "the text of smaller measure is true": measure(negative) - measure(true), (candidates,)."""
     # Each text is measured once: most occur in many candidates.
     measures = {text: measure(text) for text in {*true, *negatives}}
     gaps = [measures[negative] - measures[text] for text, negative in zip(true, negatives, strict=True)]
@@ -209,8 +206,7 @@ def select(candidates: Pool, seed: int = 0, rounds: int = ROUNDS) -> np.ndarray:
     rounds_at_chance = 0
     for turn in range(rounds):
         kept = chosen[chosen >= 0]
-        # Other folds and topics in every round, so that models are at chance not only on one division of the images:
-        # the first folds have the seed seed + SEED_OFFSET, each round one of the next numbers.
+        # A seed of its own for every round: models must be at chance not only on one division of the images.
         turn_seed = seed + SEED_OFFSET + turn + 1
         folds = folds_of(candidates.images, seed=turn_seed)[caption]
         matrix_by_topic = by_topic(matrix, topics_of(candidates.documents, turn_seed))
@@ -248,7 +244,7 @@ def _sign_and_size(gaps: np.ndarray) -> np.ndarray:
     An accuracy counts only the sign; a small size marks pairs that a slightly different model would decide otherwise.
     """
     nonzero = np.abs(gaps[gaps != 0])
-    # A median gap has the size tanh(1/2) = 0.46, so that most gaps are where tanh is steep.
+    # A gap of median size becomes tanh(1/2) = 0.46, the middle of the range.
     scale = 2 * np.median(nonzero) if len(nonzero) else 1.0
     # tanh(x) = 1 - 2 / (exp(2 x) + 1), by an `exp` that is the same on every processor.
     x = gaps / scale

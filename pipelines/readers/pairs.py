@@ -456,7 +456,7 @@ class _FileName(NamedTuple):
 
 
 def _stem_and_suffix(url: str) -> _FileName:
-    """The name of a file, in lower case, without the suffix of a compressed one. Raises ValueError for other files."""
+    """Split the name of a file, in lower case: `a/B.csv.gz` -> b, .csv. Raises ValueError for other suffixes."""
     match = _FILE.fullmatch(files.name_of(url).lower())
     if match is None:
         raise ValueError(f"{url}: must be {EXPECTED}, by the end of its name ({', '.join(SUFFIXES)})")

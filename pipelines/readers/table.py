@@ -431,10 +431,10 @@ def _read_text_table(kind: str, url: str, name: str, options: ReadOptions) -> It
         options: with the columns that the user has named.
     """
     if kind == "delimited":
-        # All columns that are named must be numbers, or none: one that is left out here would decide nothing.
+        # All columns that the user names: a file is taken to have no header if all of them are numbers.
         truth = options.truth_column if options.truth_column != NO_COLUMN else ""
         others = (options.split_column, options.language_column, options.id_column, truth, *options.keep_columns)
-        given = [name for name in (options.image_column, *options.caption_column, *others) if name]
+        given = [column for column in (options.image_column, *options.caption_column, *others) if column]
         rows = delimited(url, given, partial(_can_choose, options=options))
     else:
         rows = objects(url, kind, lambda row: _can_choose([*paths.names_in(row)], options))

@@ -243,8 +243,8 @@ class RaterAccuracy(TypedDict):
 class RaterRecord(TypedDict):
     """What a model records about its raters' network.
 
-    labels, pairs, kept: how many negatives were rated, how many of them in pairs, and how many were not rated, so that
-        the answers of the earlier network were kept.
+    labels, pairs, kept: how many negatives were rated, how many of them in pairs; how many keep the old network's
+        rating, as nobody rated them.
     training: the settings.
     odd, both: how well the two QUESTIONS are predicted for captions that the network was not fitted to.
     """

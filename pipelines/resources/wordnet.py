@@ -82,12 +82,9 @@ class WordNetRows:
 
     def __init__(self, reader: WordNetCorpusReader) -> None:
         """Read all synsets and number them, and their senses, in the order of the table."""
-
-        def table_order(synset: Synset) -> tuple[int, int]:
-            key = _synset_key(synset)  # satellite adjectives are sorted among the adjectives
-            return POS_ORDER.index(key.pos), key.offset
-
-        self.synsets = sorted((synset for pos in POS_FILES for synset in reader.all_synsets(pos)), key=table_order)
+        synsets = [synset for pos in POS_FILES for synset in reader.all_synsets(pos)]
+        # Satellite adjectives stand among the adjectives, as in WordNet's files: see `_synset_key`.
+        self.synsets = sorted(synsets, key=lambda synset: (POS_ORDER.index(_synset_key(synset).pos), synset.offset()))
         self.row = {_synset_key(synset): row for row, synset in enumerate(self.synsets)}
         self.lemmas = [_distinct_lemmas(synset) for synset in self.synsets]  # of each row
         senses = [SenseKey(row, text) for row, lemmas in enumerate(self.lemmas) for text in lemmas]

@@ -61,7 +61,7 @@ class Pen:
     """Draws one thing on a layer of its own; `main` is the thing's colour, which patterns are drawn over."""
 
     def __init__(self, width: int, height: int, colour: str) -> None:
-        """Make an empty layer. width, height: in pixels. colour: a name of COLOURS; "" for a thing that is drawn dark."""
+        """Make an empty layer, of so many pixels. colour: a name of COLOURS; "" for a thing that is drawn dark."""
         self.image = Image.new("RGBA", (width, height))
         dark = INKS["dark"]
         self.main = COLOURS.get(colour, dark)

@@ -163,10 +163,10 @@ def outcomes_by_group(
 
 
 def _pair_outcomes(vectors: Vectors, tests: TestSet) -> Iterator[ProtocolOutcome]:
-    """SugarCrepe's pairs, of the first negative of each caption and operator: the image is nearer to the caption.
+    """SugarCrepe's pairs, with the first negative of each caption and operator: is the image nearer to the caption?
 
-    `half-truth` (CS-CLIP): of negatives that only add to it. `two captions` (SugarCrepe++): nearer to both true
-    captions; `two captions, text only`: both are nearer to each other than to the negative.
+    `half-truth` (CS-CLIP): the same for negatives that only add to it. `two captions` (SugarCrepe++): is it nearer to
+    both true captions? `two captions, text only`: are both nearer to each other than to the negative?
     """
     pairs = tests.first_pairs
     image = pairs["image"].to_numpy()
@@ -200,14 +200,14 @@ def _two_image_outcomes(vectors: Vectors, tests: TestSet) -> Iterator[ProtocolOu
     """Winoground's scores (Thrush et al. 2022, equations 1 to 3) of two images with a caption each.
 
     `text`: for both images the own caption scores above the other; `image`: for both captions the own image does;
-    `group`: both.
+    `group`: both. A tie is wrong. For intervals, which are over images, a case counts as one of its first image.
     """
     cases = tests.two_images
     first_image = cases["first_image"].to_numpy()
     second_image = cases["second_image"].to_numpy()
     first_text = cases["first_text"].to_numpy()
     second_text = cases["second_text"].to_numpy()
-    # The four scores of a case, each (n,)
+    # The four scores of a case, each (n,). "Own": of an image and its own caption.
     first_own = vectors.similarity(first_image, first_text)
     second_own = vectors.similarity(second_image, second_text)
     first_image_second_text = vectors.similarity(first_image, second_text)
@@ -226,6 +226,7 @@ def _multiple_choice_outcomes(vectors: Vectors, tests: TestSet) -> Iterator[Prot
     right = np.ones(len(image), bool)  # a question whose false options are all NONE cannot be missed
     for option in false.T:  # (M,), the next false option of each question
         right &= (option == NONE) | ~outranks(vectors.similarity(image, option), of_true)
+    # Here the groups are of templates of questions, in the place of operators.
     yield from outcomes_by_group(group_masks(templates), "multiple choice", template, image, right)
 
 

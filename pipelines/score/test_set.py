@@ -187,13 +187,13 @@ class TestSet:
         return group_masks(names, {family: family_of == family for family in several})
 
 
-def group_masks(names: Sequence[str], between: dict[str, np.ndarray] | None = None) -> dict[str, np.ndarray]:
-    """Masks (n,) of groups of n names: `all` of them if they are several, then other groups, then each name alone.
+def group_masks(names: Sequence[str], larger: dict[str, np.ndarray] | None = None) -> dict[str, np.ndarray]:
+    """Masks (n,) of groups of n distinct names: `all`, if n > 1; then larger groups; then each name alone.
 
-    ["a", "b"] -> {"all": [1, 1], "a": [1, 0], "b": [0, 1]}; between: the masks of other groups, by their names.
+    ["a", "b"] -> {"all": [1, 1], "a": [1, 0], "b": [0, 1]}. larger: the masks of groups of several names, by group.
     """
-    every = {ALL: np.ones(len(names), bool)} if len(names) > 1 else {}
-    return {**every, **(between or {}), **{name: np.array(names) == name for name in names}}
+    all_names = {ALL: np.ones(len(names), bool)} if len(names) > 1 else {}
+    return {**all_names, **(larger or {}), **{name: np.array(names) == name for name in names}}
 
 
 def read_test_set(source: Path, config: ScoreConfig) -> TestSet:

@@ -175,7 +175,7 @@ def ingest(source: str, run: Path, config: IngestConfig, execution: Execution) -
             inputs=_described_files(source, files, contents),
         )
         output = Output(run.absolute(), identity, outputs, execution.overwrite)
-        complete = output.finished()
+        complete = output.complete_manifest()
         if complete is not None:
             with progress.stage(NAME, None, unit="records"):
                 if config.strict and any(name.startswith("rejected.") for name in complete.counts):

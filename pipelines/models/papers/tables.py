@@ -428,10 +428,10 @@ def _training_table(settings: PapersConfig) -> str:
 
 def _supply_table(settings: PapersConfig) -> str:
     """How many negatives a caption has on average, by family, and how many images have enough for each caption."""
-    least = " · ".join(map(str, LEAST))
+    thresholds = " · ".join(map(str, LEAST))
     head = [f"negatives per caption, at most {MOST} counted", *FAMILIES]
-    head.append(f"images all of whose captions have {least} of each")
-    rows = [["reported", *[str(MOST)] * len(FAMILIES), "1,000 were chosen"]]
+    head.append(f"images all of whose captions have {thresholds} of each")
+    rows = [["reported", *[str(MOST)] * len(FAMILIES), "1,000 were chosen"]]  # images, of those with enough
     if has_table(settings.run, "negatives"):
         captions = _read_columns(settings.run, "captions", ["caption_id", "image_id", "split"])
         negatives = _read_columns(settings.run, "negatives", ["caption_id", "operator"])
@@ -475,18 +475,20 @@ def _blanks_table(settings: PapersConfig) -> str:
 
 def _saliency_table(settings: PapersConfig) -> str:
     """VSE-C's Figure 2 as a measure: the share of the saliency on edited words, by operator."""
-    models = [read_results(settings.trained(name)[0] / "saliency/saliency.json") for name in ("vse++", "vse-c")]
+    # The results of each model: metrics by operator.
+    results = [read_results(settings.trained(name)[0] / "saliency/saliency.json") for name in ("vse++", "vse-c")]
     rows = []
-    for operator in sorted({operator for operators in models for operator in operators}):
-        metrics = [operators.get(operator) for operators in models]
-        chance = next(values["chance"] for values in metrics if values)  # the same of both
+    for operator in sorted(set().union(*results)):
+        metrics_of_models = [by_operator.get(operator) for by_operator in results]
+        # By chance, edited words have the share of the saliency that they have of the words: the same for both models.
+        chance = next(metrics["chance"] for metrics in metrics_of_models if metrics)
         cells = []
-        for values in metrics:
-            if values is None:
+        for metrics in metrics_of_models:
+            if metrics is None:
                 cells.append("")
             else:
-                beyond = format_difference(values["beyond chance"], values["beyond chance interval"])
-                cells.append(f"{values['share']:.1f}, {beyond}")
+                beyond = format_difference(metrics["beyond chance"], metrics["beyond chance interval"])
+                cells.append(f"{metrics['share']:.1f}, {beyond}")
         rows.append([f"`{operator}`", f"{chance:.1f}", *cells])
     head = ["", "words edited, %", "VSE++: share, difference", "VSE-C: share, difference"]
     return table_if_any(head, rows)

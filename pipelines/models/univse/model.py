@@ -95,6 +95,7 @@ class Composition(nn.Module):
         if kind == "gru":
             self.gru = nn.GRU(size, size, batch_first=True)
         for parameter in self.parameters():
+            # 1 / √inputs for a matrix, as torch has it. A bias of the GRU, (3 d,), gets 1 / √(3 d), which is less.
             bound = parameter.shape[-1] ** -0.5
             nn.init.uniform_(parameter, -bound, bound, generator=generator)
 

@@ -71,8 +71,8 @@ class BlindReport:
 
     Attributes:
         name: of the pairs, usually the operator that made the negatives.
-        format_rule, shorter: the accuracies of two rules: the text with fewer formatting errors, or the shorter, is true.
-        ngrams, odds, topics: the accuracies of the regression on n-grams, word log-odds, and regression by topic.
+        format_rule, shorter: accuracies of two rules: the text with fewer formatting errors, or the shorter, is true.
+        ngrams, odds, topics: accuracies of the regression on n-grams, the word log-odds, and the regression by topic.
         language_model: its accuracy.
         true_cues, false_cues: the n-grams with the largest weights for and against the true text.
         words: up to CUES one-sided words: |true - negative| / sqrt(true + negative) is above SIGNIFICANT.

@@ -110,13 +110,9 @@ def batches(captions: list[np.ndarray], size: int, generator: np.random.Generato
     return [stacked[i] for i in generator.permutation(len(stacked))]
 
 
-@torch.random.fork_rng(devices=[])
+@torch.random.fork_rng(devices=[])  # torch's own random generator is as before afterwards
 def new_network(counts: np.ndarray, sizes: Sizes, config: ClozeTrainingConfig) -> Cloze:
-    """A network with random weights, whose biases are the log frequencies of its vocabulary.
-
-    counts: how often each unit (a word or phrase of the vocabulary) occurs, (units,). Thanks to `fork_rng`, torch's own
-    random generator is as before afterwards.
-    """
+    """A network with random weights, its biases the log frequencies of the units (words, phrases); counts: (units,)."""
     torch.manual_seed(config.seed)
     net = Cloze(len(counts), sizes, config.dropout)
     with torch.no_grad():
