@@ -289,8 +289,8 @@ class Entries:
         return weights
 
     def factors(self, names: Sequence[str], *, plural: bool = False) -> np.ndarray:
-        """The balance factors of named entries, (names,), 1 for one that is not in the lexicon. They multiply the weights
-        of replacements, so that each word is inserted as often as it is removed (negcap.augment.balance).
+        """The balance factors of named entries, (names,), 1 for one that the lexicon lacks. They multiply the weights of
+        replacements, so that each word is inserted as often as it is removed (negcap.augment.balance).
         """
         factors = self.balance[int(plural)]  # row 0 is of singulars, row 1 of plurals
         number = self.number

@@ -460,14 +460,7 @@ def _train(config: CaptionerConfig, overwrite: bool, say: Say) -> Path:
     tables = ("captions", "features")
     words = {LANGUAGE: vocabulary}
     checkpoint.prepare_folder(
-        config,
-        CAPTIONER_RESUMABLE,
-        size,
-        net=training.backbone,
-        tables=tables,
-        words=words,
-        overwrite=overwrite,
-        say=say,
+        config, CAPTIONER_RESUMABLE, size, training.backbone, tables=tables, words=words, overwrite=overwrite, say=say
     )
     counts = {MLE: config.mle_epochs, DISCRIMINATOR: config.discriminator_epochs, GAN: config.gan_epochs}
     # The phases one after the other; epoch n of the whole training is epochs[n - 1].

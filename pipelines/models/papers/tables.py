@@ -431,7 +431,7 @@ def _supply_table(settings: PapersConfig) -> str:
     thresholds = " · ".join(map(str, LEAST))
     head = [f"negatives per caption, at most {MOST} counted", *FAMILIES]
     head.append(f"images all of whose captions have {thresholds} of each")
-    rows = [["reported", *[str(MOST)] * len(FAMILIES), "1,000 were chosen"]]  # images, of those with enough
+    rows = [["reported", *[str(MOST)] * len(FAMILIES), "1,000 were chosen"]]  # the paper tests on 1,000 images
     if has_table(settings.run, "negatives"):
         captions = _read_columns(settings.run, "captions", ["caption_id", "image_id", "split"])
         negatives = _read_columns(settings.run, "negatives", ["caption_id", "operator"])
