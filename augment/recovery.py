@@ -110,7 +110,7 @@ def align_words(caption: str, text: str) -> tuple[Edit, ...]:
     """The edits of whole words that turn `caption` into `text`; none if the texts are equal.
 
     They are disjoint, in order, and as short as they can be. If neighbouring words change, each has an edit of its own
-    where one word takes the place of one ("an orange" -> "a grey"); else they have one edit ("in front of" -> "next
+    where one word replaces one word ("an orange" -> "a grey"); else they have one edit ("in front of" -> "next
     to"). An inserted word brings the space behind it, or at the end of the text the one before it.
     """
     old = _PIECE.findall(caption)

@@ -249,7 +249,7 @@ class Entries:
     def _class_lift(self, number: int) -> np.ndarray:
         """p(k | f) / p(k): how much likelier each class k of words is in context f than anywhere, (classes,).
 
-        If the context has a broader one (`above`), the latter's p(k | f) takes the place of p(k).
+        If the context has a broader one (`above`), the ratio is to p(k | broader context).
         """
         usual = self._class_shares
         above = int(self.layout.above[number])
@@ -289,7 +289,7 @@ class Entries:
         return weights
 
     def factors(self, names: Sequence[str], *, plural: bool = False) -> np.ndarray:
-        """The balance factors of named entries, (names,), 1 for one that the lexicon lacks. They multiply the weights of
+        """The balance factors of named entries: (names,); 1 for a name that the lexicon lacks. They multiply weights of
         replacements, so that each word is inserted as often as it is removed (negcap.augment.balance).
         """
         factors = self.balance[int(plural)]  # row 0 is of singulars, row 1 of plurals

@@ -222,8 +222,8 @@ def _frequent_prepositions(lexicon: Lexicon) -> tuple[str, ...]:
 class UniformShuffle(ListingOperator):
     """Permute the noun phrases: "a boy throws a ball to a dog" -> "a ball throws a dog to a boy".
 
-    As in VSE-C's released code, interchangeable ones stay: a phrase never takes the place of one that a comma, "and",
-    "or" or "with" joins it to ("three boys and a girl").
+    As in VSE-C's released code, a phrase never moves to where an interchangeable one stood, which a comma, "and", "or"
+    or "with" joins it to ("three boys and a girl").
     """
 
     def list_rows(self, evidence: Evidence, batch: Batch, seed: int) -> Iterator[Row]:
@@ -271,7 +271,7 @@ def _permuted_row(caption: Caption, chunks: Sequence[Chunk], order: Sequence[int
 
 
 def _permutations_across_groups(groups: Sequence[int], rng: Random) -> list[tuple[int, ...]]:
-    """The orders into which noun phrases may be put: each stays, or takes the place of one of another group.
+    """The orders into which noun phrases may be put: each stays, or goes where one of another group stood.
 
     Of "[three boys] and [a girl] with [a dog]", where the first two are one group, the groups are [0, 0, 1] and the
     orders (2, 1, 0) and (0, 2, 1): not (1, 0, 2), which exchanges boys and girl.
