@@ -50,15 +50,15 @@ class Row:
         For a swap "a | b" and "b | a". For a negation, what is true and what is said: "hat" (there is a hat), "not dog"
         (there is no dog), or both, "hat | not dog". `replaced` is "" if a word is added.
     replaced_synset, replacement_synset: WordNet names ("dog.n.01"); None if there is none.
-    absent: of a negation, the noun or verb that it takes to be false of the image.
+    absent: for a negation, the noun or verb that it denies.
     text: the negative; "" until the edits are applied.
     p_true: the estimated probability that one more caption of the image would make it true; None if not estimated.
     plausibility: the log-odds of the negative to its caption in nats (see negcap.augment.plausibility).
     p_unnatural, p_compatible: the estimated probabilities that raters call it unnatural, and that they say that it and
         its caption may be true of one photo (see negcap.augment.raters); None if not estimated.
     reason: why it is rejected; None if it is not.
-    detail: the word of a caption that decided, or the limit that it does not keep; of a caption that is rejected whole,
-        the rule that it breaks, or which operator failed and how.
+    detail: the word of a caption that decided, or the limit that it exceeds; for a caption that is rejected whole, the
+        rule that it breaks, or which operator failed and how.
     sibling_id: the caption_id of the first other caption of the image that decided, if one did.
     """
 
@@ -92,7 +92,7 @@ class Row:
 
     @property
     def assertion(self) -> Row | None:
-        """The row that would assert the noun or verb that a negation takes to be absent; None if none is."""
+        """The row that asserts the noun or verb that a negation denies; None if it denies none."""
         if self.absent is None:
             return None
         change: Change = "verb" if self.change == "negated_verb" else "noun"
@@ -151,13 +151,13 @@ class RowCollector:
 
         if not self._rows:
             return schema.empty_table()
-        # What a caption says of itself is taken from the parses by Arrow, without a Python object for each row.
+        # The columns of captions are taken from the parses by Arrow, without a Python object for each row.
         captions = pa.array(self._captions, pa.int32())
         columns = {name: parses[name].combine_chunks().take(captions) for name in (*KEYS, "text")}
         columns["caption"] = columns["text"]
         columns["operator"] = pa.array(self._operators, pa.string())
         columns["family"] = pa.array([self._family_of(name) for name in self._operators], pa.string())
-        # The id of a row: "CAPTION_ID#OPERATOR:NUMBER". The schema takes the column that it has, of the two below.
+        # The id of a row: "CAPTION_ID#OPERATOR:NUMBER". Each schema has one of the two columns for it.
         made_by = pc.binary_join_element_wise(columns["caption_id"], columns["operator"], "#")
         row_id = pc.binary_join_element_wise(made_by, pa.array(self._numbers).cast(pa.string()), ":")
         columns |= {"negative_id": row_id, "positive_id": row_id}

@@ -10,10 +10,10 @@ y's semantic class k(y); p(k(y) | x) is in turn smoothed with its value given th
 
     p(y | x) = (n(x, y) + SMOOTHING * p'(y | x)) / (n(x) + SMOOTHING),   p'(y | x) = p(y) * p(k(y) | x) / p(k(y))
 
-Transitions say how often one caption says "two" of a thing of which another of the image says "three". An assertion is
-a value that a caption gives to a thing: a number or an attribute. Prepositions have no estimate: what
-another caption says stands on the table is mostly another thing. Let n be counts of ordered pairs of
-captions of one image, the first of which asserts `old` of a thing and the second `new`:
+Transitions say how often a caption says "three" of a thing where another caption of the image says "two". An assertion
+is a value that a caption gives to a thing: a number or an attribute. Prepositions have no estimate: the thing that
+another caption puts on the table is mostly another one. Let n be counts of ordered pairs of captions of one image, the
+first of which asserts `old` of a thing and the second `new`:
 
     p(new | old, thing) = (n(old, thing, new) + SMOOTHING * p(new | old, class)) / (n(old, thing) + SMOOTHING)
 
@@ -70,7 +70,7 @@ class Transition(NamedTuple):
     new: str
 
 
-# A Transition; or one of all things of a semantic class, whose number then stands in the place of the thing.
+# A Transition, or the same for all things of a semantic class, with the number of the class instead of the thing.
 GeneralTransition = tuple[str, str | int, str]
 
 
@@ -219,8 +219,8 @@ class Transitions:
 
     @cached_property
     def _counts(self) -> Counter[GeneralTransition]:
-        """The counts, with sums over the things of a class (under its number), and over all things and all old values
-        (under "").
+        """The counts, and their sums: over the things of a class, under its number; over all things and old values,
+        under "".
         """
         summed: Counter[GeneralTransition] = Counter(self._unsummed)
         for (old, thing, new), number in self._unsummed.items():
@@ -340,8 +340,8 @@ class ImageTruth:
     def p_true(self, row: Row, caption: Caption) -> float | None:
         """Probability that one more caption of the image would make `row` true; None if not estimated.
 
-        For a row that replaces a word by a negation ("a dog without a ball") it is that of its `assertion`: that the
-        image shows what the row takes to be absent.
+        For a negation ("a dog without a ball") it is the probability of its `assertion`: that the image shows the
+        thing that the row denies.
 
         caption: the caption of the image that the row was proposed for.
         """
