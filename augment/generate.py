@@ -517,8 +517,8 @@ def add_accepted_rows(
             for row in rows:
                 if len(accepted) < wanted[number]:
                     (accepted if row.reason is None else rejected).append(row)
-        # Where rows were refused, more are taken at a time, so that few rounds are needed. If the source gave fewer rows
-        # than were to be taken, it has no more.
+        # Where rows were refused, more are taken at a time, so that few rounds are needed. A source that gave fewer
+        # rows than were to be taken has no more.
         to_take = {
             number: GROWTH * to_take[number]
             for number, rows in taken.items()
