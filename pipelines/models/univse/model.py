@@ -21,8 +21,8 @@ from ..vocabulary import WordVocabulary
 
 
 class DistinctWords(NamedTuple):
-    """The vectors (u, joint) of the u distinct ones of n pairs of a word and a modifier; which: (n,) of each pair, the
-    row of its vector.
+    """n pairs of a word and a modifier, u of which are distinct. vectors: (u, joint), of the distinct pairs. which:
+    (n,), for each pair, the row of its vector.
     """
 
     vectors: Tensor
