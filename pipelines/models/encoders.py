@@ -109,7 +109,7 @@ class ImageEncoder(nn.Module):
         """Vectors (B, joint), float32, of features (B, D) or (B, R, D) of any float type."""
         features = features.float()
         if features.dim() == 3 and self.pooling in MEANS:
-            features = features.mean(1)  # the regions' own vectors are not asked for, so one layer per image is enough
+            features = features.mean(1)  # without vectors of regions, the layer is applied once per image
         return self.with_regions(features).images
 
     def with_regions(self, features: Tensor) -> ImageVectors:
@@ -139,7 +139,7 @@ GROUNDED_STD = 0.3785  # of the learned part of a word's vector when training be
 
 
 class WordEmbedding(nn.Embedding):
-    """A word embedding (words, size), some of whose rows are not trained; `fixed`: (words,) bool, which."""
+    """A word embedding (words, size). fixed: (words,) bool, True for the words whose vectors are not trained."""
 
     fixed: Tensor
 

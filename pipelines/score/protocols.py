@@ -21,7 +21,7 @@ class ProtocolOutcome(NamedTuple):
     """The n cases of a protocol in a group of operators.
 
     image: (n,) the image of each. right: (n,) whether the model is right: 1, 0 or between. blind: (n,) whether it is
-    right without the image; None if it cannot be asked without.
+    right without the image; None if it cannot be asked without one.
     """
 
     protocol: str
@@ -46,8 +46,8 @@ class Vectors(NamedTuple):
         return cls(images, texts, np.arange(len(images)))
 
     def without_images(self) -> Vectors:
-        """Two vectors for all images: those with even numbers get the mean of the odd ones, and the reverse. A single
-        image gets zeros.
+        """Two vectors for all images: images with even numbers get the mean of those with odd numbers, and the reverse.
+        A single image gets zeros.
 
         A mean is as near to true and false texts as the set's images are on average. An image is not in its own mean,
         which therefore does not tell its texts.
@@ -264,7 +264,7 @@ def _retrieval_outcomes(vectors: Vectors, tests: TestSet) -> Iterator[ProtocolOu
     # By operator, the negatives that are not also a caption (of another image), which would count twice.
     negatives = [np.setdiff1d(false[operator == number], captions) for number in range(len(tests.families))]
     outranking = vectors.texts_outranking([captions, *negatives], best)
-    # All captions include an image's own ones, and the best ties with itself: those that outrank it are subtracted.
+    # Among all captions are the image's own ones. Those that outrank the best, also itself by a tie, are subtracted.
     own_outranking = np.bincount(image[outranks(scores, best[image])], minlength=images)
     false_captions = outranking[:, 0] - own_outranking
     yield ProtocolOutcome("image to text", ALL, np.arange(images), false_captions == 0)
@@ -273,7 +273,7 @@ def _retrieval_outcomes(vectors: Vectors, tests: TestSet) -> Iterator[ProtocolOu
     for group, members in tests.groups.items():
         inside = members[operator]
         if inside.any():
-            # Images without a negative of the group do not count: they would only raise the share.
+            # Images without a negative of the group do not count, as nothing attacks them.
             attacked = np.unique(shown[inside])
             # (images,): how many negatives outrank the best caption of each image.
             own_negatives = np.bincount(shown[inside & beaten], minlength=images)

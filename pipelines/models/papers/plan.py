@@ -43,7 +43,7 @@ HALVED = {"house": "[--epochs 6|--epochs 15 --set constant=8]", "paper": "[--epo
 FEWER = "[--set train_captions=2|]"  # of an image's five: what UniVSE's ablations are trained on at the short size
 ONE_CORE = "--threads 1 --device {device}"  # one thread each, as two commands are run at once
 FEW = "--per-family 1"  # for evaluations whose table does not show VSE-C's attacks
-ONCE = MappingProxyType({"evaluation": ""})  # one evaluation, without further flags, into the folder `evaluation`
+ONCE = MappingProxyType({"evaluation": ""})  # one evaluation without further flags; results in the folder `evaluation`
 
 
 class PapersJob(NamedTuple):
@@ -129,7 +129,7 @@ def planned_steps(settings: PapersConfig) -> list[PlanStep]:
     A step needs the earlier steps that write to a folder which its command names. A command writes to its --output;
     `caption` writes to a run.
     """
-    # what stands in the place of {source}, {run}, … in the text of a command
+    # the values of {source}, {run}, … in the text of a command
     in_braces = ("source", "output", "run", "captions", "languages", "split", "limit", "device")
     places = {name: getattr(settings, name) for name in in_braces}
     places |= {"models": settings.output / "models", "vectors": settings.vectors}
@@ -221,7 +221,7 @@ def _training_jobs(
 
 
 def _ablation_jobs(settings: PapersConfig) -> Jobs:
-    """The variants of UniVSE; dropped is evaluated with dropped components, too."""
+    """The variants of UniVSE; the variant "dropped" is also evaluated with components left out."""
     for name, flags in PAPERS["ablations"].items():
         if "grid" in flags and not settings.has_grid:
             continue
