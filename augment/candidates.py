@@ -40,7 +40,7 @@ from .sentences import group_by_caption
 from .slots.nouns import Slot
 
 REASONS = ("", UNNATURAL, COMPATIBLE, LIKELY_TRUE)  # of refused candidates, by the number in `Candidates.reason`
-FREE = REASONS.index("")
+FREE = REASONS.index("")  # the reason of candidates that are not refused
 # How little the best replacements change a caption, in nats: they decrease log p of the other words by LEAST_LOSS in
 # all, and leave none of them below LEAST_LOG_P. A candidate that raters would call unnatural even so is refused without
 # an estimate: of 336,307 candidates of COCO 46 % of the nouns, 71 % of the prepositions, and 0.1 % of those that an

@@ -45,7 +45,7 @@ from .truth.entailment import (
 from .truth.estimates import MAX_P_TRUE
 
 DENIAL = NEGATIONS | {"image", "photo", "picture"}  # "there is no dog in the picture"
-REWRITE = "rewrite"
+REWRITE = "rewrite"  # the operator named if no other fits
 # What a negative may turn out to be -> its family.
 FAMILIES_OF = {
     "replace_noun": "noun",

@@ -32,7 +32,7 @@ OPERATOR_ERROR = "operator_error"
 TOO_LONG = "too_long"
 SAID_AGAIN = "said_again"
 
-KEYS = ("caption_id", "image_id", "split", "origin")
+KEYS = ("caption_id", "image_id", "split", "origin")  # columns that all rows of a caption share
 NOUNS = 1 << 14  # number of replacements whose concreteness is cached
 
 

@@ -36,7 +36,7 @@ PAPER_RARE = 100
 LEAST_PAIRS = 2
 # Noun, attribute and relation; the others consist of these.
 WORD_KINDS = COMPONENT_KINDS[:3]
-WORDS = ("first", "second", "third")
+WORDS = ("first", "second", "third")  # columns for the words of a component in the counts
 _PARTS: dict[str, tuple[str, ...]] = {
     "noun": ("noun",),
     "attribute": ("attribute",),

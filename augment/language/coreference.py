@@ -25,7 +25,7 @@ from .wordnet import WordNet
 
 Coreference = Literal["related", "overlap"]
 Key = TypeVar("Key")
-CAPTIONS = 64
+CAPTIONS = 64  # number of captions whose results are cached
 NOUNS = 4096  # number of nouns whose results are cached; a large corpus has far more
 PAIRS = 1 << 14  # number of pairs of nouns whose results are cached
 COMPARED = 512  # number of nouns for which it is cached which others say less

@@ -40,7 +40,7 @@ _PRONOUNS = {word: form for form, word in _FORMS.items()} | {
     "theirs": ("plural", "object"),
 }
 _PLACES = frozenset(["top", "front", "back", "side", "middle"])  # within prepositions: "on top of it"
-_LISTED: dict[str, frozenset[str]] = _WORDS["letters"]
+_LISTED: dict[str, frozenset[str]] = _WORDS["letters"]  # lists of words and letters, for "a" or "an" before initials
 # No English word matches: no vowel (tv, lcd), or two initial consonants that English does not combine (fbi, mri).
 _LETTERS = re.compile(
     r"[^aeiouy]+$|f[bcdfghkmnpqstvwxz]|h(?!mong)[b-df-hj-np-tv-xz]|l[bcdfgkmnpqrstvwxz]|m[bdfghjklmpqrstvxz]"

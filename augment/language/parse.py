@@ -35,9 +35,9 @@ if TYPE_CHECKING:
     from spacy.tokens import Doc
 
 SHIPPED = data_path("english_parser")
-UNUSED = ("ner", "senter", "textcat")
-NEEDED = ("tagger", "parser")
-CACHED_RULER = "negcap_cached_attribute_ruler"
+UNUSED = ("ner", "senter", "textcat")  # parts of a spaCy model that are not loaded
+NEEDED = ("tagger", "parser")  # parts that it must have
+CACHED_RULER = "negcap_cached_attribute_ruler"  # the name of CachedAttributeRuler among spaCy's parts
 # So many texts are parsed together, or fewer of more tokens: memory grows by about 15 KB a token.
 TEXTS = 512
 TOKENS = 16_384
@@ -60,7 +60,7 @@ GOING = frozenset(
     "climb come crawl cycle dash descend drive fly glide go head hike hop jog jump leap march move paddle race ride "
     "run scramble skate skateboard ski sled slide snowboard sprint step stroll swim travel trek trot wade walk".split()
 )
-WAYS = ("up", "down")
+WAYS = ("up", "down")  # particles of GOING that are prepositions before a way: "walks down the street"
 # The token attributes that rules of an attribute ruler may look at if its results are to be cached.
 LOOKED_AT: list[int | str] = ["LOWER", "TAG", "DEP", "POS"]
 # A rule of an attribute ruler: the `patterns` of tokens that it matches, and the `attrs` that it sets.

@@ -25,7 +25,7 @@ MEMBERS = frozenset("one ones both each either neither former latter".split())
 QUANTIFIERS = ("all", "some", "most", "half")
 ORDINALS = frozenset("first second third fourth last".split())
 PAIRS = frozenset("pair couple duo trio group".split())  # "the pair walks", of a man and a woman
-SINGLE = frozenset("single lone sole solitary".split())
+SINGLE = frozenset("single lone sole solitary".split())  # "a single dog": there is only one
 # What an apposition may follow, and begin with: "a man, maybe a farmer, drives".
 APPOSING = frozenset([",", "(", *HYPHENS])
 HEDGES = frozenset("maybe perhaps probably possibly likely namely mostly apparently".split())

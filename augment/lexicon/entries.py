@@ -52,7 +52,7 @@ REFERENCE_CAPTIONS = 5_000
 # that only the corpus has need more (negcap.augment.lexicon.lexicon.FLOOR): among these are misspelled ones.
 LEAST_OF_FAR = 2
 OF_A_WORLD = tuple(name for name, kind in KINDS.items() if kind.least_count is None)  # nouns, attributes, verbs
-TINY = 1e-300
+TINY = 1e-300  # avoids a division by 0
 ENTRY = ["kind", "entry"]
 KEY = ["kind", "entry", "place"]
 

@@ -41,7 +41,7 @@ MEASURES = frozenset(
     "year month week day hour minute second foot inch meter metre kilometer centimeter mile yard pound kilogram ounce "
     "ton gallon liter degree percent dollar cent euro mph time point score goal inning quarter lap grade gear".split()
 )
-OF_MEASURES = frozenset("old tall long wide high deep thick away apart ago later early late".split())
+OF_MEASURES = frozenset("old tall long wide high deep thick away apart ago later early late".split())  # "a foot tall"
 # Nouns that are parts of one thing, whose number therefore stays: "half of a sandwich", "the top of a hill".
 PARTS = frozenset(
     "half part piece end top bottom middle center side edge corner back front inside interior close-up rest tip head "

@@ -35,8 +35,8 @@ PARTICLES = ("on", "off", "in", "out", "inside", "outside", "up", "down", "aroun
 COORDINATING = (("and",), ("or",))
 SYMMETRIC = (*COORDINATING, ("beside",), ("near",), ("alongside",), ("next", "to"), ("close", "to"), ("across", "from"))
 COPULAS = {"is", "are", "was", "were"}
-PRONOUNS = {"PRP", "PRP$", "WP", "WP$", "WDT", "EX"}
-MODIFIERS = ("prep", "acl", "relcl", "appos", "conj", "advcl")
+PRONOUNS = {"PRP", "PRP$", "WP", "WP$", "WDT", "EX"}  # their tags
+MODIFIERS = ("prep", "acl", "relcl", "appos", "conj", "advcl")  # dependencies of what may follow a noun
 
 
 def _exchange_phrases(caption: Caption, left: Chunk, right: Chunk) -> list[Edit]:

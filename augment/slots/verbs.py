@@ -14,9 +14,9 @@ from ..language.semantic_classes import LIVING, pairs_within_groups, preposition
 from ..language.wordnet import WordNet
 from .nouns import Slot, broader_context, word_after, word_before
 
-CLAUSES = {"ROOT", "acl", "relcl", "advcl", "conj", "ccomp"}
-FINITE = {"VBG", "VBZ", "VBP", "VBD"}
-OBJECT = "object"
+CLAUSES = {"ROOT", "acl", "relcl", "advcl", "conj", "ccomp"}  # dependencies of verbs that head a clause
+FINITE = {"VBG", "VBZ", "VBP", "VBD"}  # tags of verbs that may be a slot
+OBJECT = "object"  # the pattern of verbs with a direct object
 # A verb with one of these dependents is not replaced: particles, clauses, a second object, negation.
 BLOCKING_DEPS = {"prt", "dative", "xcomp", "ccomp", "acomp", "oprd", "attr", "auxpass", "agent", "neg", "expl"}
 

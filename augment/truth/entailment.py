@@ -29,7 +29,7 @@ from ..slots.verbs import governor_of, preposition_uses
 # Dependents that only describe what they depend on: a caption still says what is left when they are left out.
 OPTIONAL = {"amod", "advmod", "npadvmod", "prep", "acl", "relcl", "advcl", "cc", "conj", "punct", "det"}
 KIND_OF_POS = {"NOUN": "noun", "VERB": "verb", "ADJ": "attribute", "ADP": "preposition"}  # by part of speech
-MODIFIERS = ("amod", "compound", "nmod")
+MODIFIERS = ("amod", "compound", "nmod")  # dependencies of words that are attributes, nouns too
 LIGHT = ("be", "do", "have", "make")  # verbs that say nothing by themselves
 PLACES = ("on", "in", "at")  # what follows one of these is true of both: "a dog next to a cat on a couch"
 PAIRS = 1 << 16  # pairs of words whose relation is cached

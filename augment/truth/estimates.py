@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 # Counts of a word are mixed with this many imagined ones of its class, see the equations above.
 SMOOTHING = 20.0
-MAX_P_TRUE = 0.025
+MAX_P_TRUE = 0.025  # the highest probability of a negative that is kept, by default
 # Prior means of the calibration's coefficients. Features for words: 1, log odds of the entry, evidence of the captions
 # (Associations.score), whether it is a person, log of the number of captions. Features for assertions: 1, log odds of
 # the transition, log(1 + number of captions that assert the old value), log of the number of captions. A priori, the
@@ -55,7 +55,7 @@ EXPECTED_OF_ESTIMATE = {"association": (0.0, 1.0, 1.0, 0.0, -0.5), "transition":
 EXPECTED: dict[str, tuple[float, ...]] = {
     name: EXPECTED_OF_ESTIMATE[kind.estimate] for name, kind in KINDS.items() if kind.estimate is not None
 }
-DIGITS = 4
+DIGITS = 4  # decimals of an estimate
 TRANSITIONS = 1 << 16  # number of transitions whose probabilities are cached
 THINGS = 1 << 10  # number of things in captions for which it is cached whether they are mentioned once
 IMAGES = 64  # number of images whose results are cached

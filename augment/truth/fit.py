@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 WORDS = ("noun", "verb")  # kinds estimated by associations; all others are estimated by transitions, see `estimates`
 KEYS = ("kind", "said", "of", "entry")  # the columns that say what a row counts
 PAIRS = "pairs"  # the column with the number of pairs of captions
-FOLDS = 6
+FOLDS = 6  # parts of the images; the candidates of each are estimated from the others
 MIN_PAIRS = 20  # a word is left out if it is mentioned by the first caption of fewer pairs
 STEPS = 50  # of Newton's method, at most
 NOUNS = 1 << 14  # number of nouns whose results are cached

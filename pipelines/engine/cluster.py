@@ -37,14 +37,14 @@ from .errors import ClusterError, TaskError, cause
 if TYPE_CHECKING:
     from distributed import Client
 
-SYNCHRONOUS = "synchronous"
+SYNCHRONOUS = "synchronous"  # the scheduler that runs all calls in this process
 ADDRESS = re.compile(r"(tcp|tls|ws|wss|ucx)://[^/\s]+:\d+")
 FUNCTION = re.compile(r"([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*):([A-Za-z_]\w*)")
 # Calls in flight for each worker: with two of them no worker waits, and memory use does not grow.
 IN_FLIGHT = 2
 RECOUNT_SECONDS = 1  # asking the scheduler for its workers costs milliseconds
-CONNECT_SECONDS = 10
-WORKER_SECONDS = 30
+CONNECT_SECONDS = 10  # that a scheduler may take to answer
+WORKER_SECONDS = 30  # that the first worker may take to come
 LOOK_SECONDS = 5  # between looks at the workers while no call ends
 # How long a worker may give no sign before users are told. It gives one each second or, in a long step of a library,
 # later.
@@ -57,7 +57,7 @@ QUIETLY = "2s"  # between two looks of Dask at its own loops
 MEMORY = {"ARROW_DEFAULT_MEMORY_POOL": "system", "MALLOC_TRIM_THRESHOLD_": 1 << 22, "MALLOC_MMAP_THRESHOLD_": 1 << 22}
 KILLED = "its worker was killed each time it was tried (out of memory?)"
 LOST = "the Dask scheduler was lost; run again to go on"
-TOPIC = "negcap-progress"
+TOPIC = "negcap-progress"  # of the events by which workers tell their progress
 
 Result = TypeVar("Result")
 OnReport = Callable[[int, int], None]  # (position of a call, captions it has done so far)

@@ -36,7 +36,7 @@ Connection: TypeAlias = Any  # a duckdb.DuckDBPyConnection; DuckDB is imported w
 # A position is the number of the part, then 40 bits for the row in it, so positions sort as the source's records do
 # and a part can be read without those before it.
 PART_BITS = 40
-BLOCK_ROWS = 8_192
+BLOCK_ROWS = 8_192  # records in a table that DuckDB reads
 KEPT = "kept:"  # prefix of the names of columns to keep, so that none is equal to a field of records
 # Columns that decide which rows become captions.
 DECIDING = ("image_id", "image", "number", "keys")

@@ -20,7 +20,7 @@ import numpy as np
 from ...augment.cloze.model import ClozeModel
 from ...augment.language.wordnet import WordNet
 
-NEIGHBOURS = 20
+NEIGHBOURS = 20  # of a noun, at most
 # The score of a sense is multiplied by this power of how often WordNet's corpora have it, plus one.
 PRIOR = 0.3
 LEAST_LETTERS = 3  # of a word that gets a sense

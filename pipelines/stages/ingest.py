@@ -48,7 +48,7 @@ NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # a full disk, a used quota
 MANY_FILES = 8
 MANY_BYTES = 1 << 28
 RANGE_ROWS = 1 << 17  # rows that are packed into shards in one call
-REPORT_EVERY = 10_000
+REPORT_EVERY = 10_000  # records
 
 
 class Ingested(NamedTuple):

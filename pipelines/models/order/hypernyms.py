@@ -43,7 +43,7 @@ EVALUATED_EVERY = 100  # batches
 PAPER = {"transitive": 88.2, "word2gauss": 86.6, "symmetric": 84.2, "bilinear": 86.3, "order": 90.6}  # Table 1, %
 # Settings that do not decide what is learned
 NOT_LEARNED = {"rows", "false_pairs", "seeds", "wordnet", "concepts", "device", "threads"}
-PLANE_STEPS = 500
+PLANE_STEPS = 500  # of each training of the points
 RESTARTS = 5  # trainings of the points of a plane, as some initial points end in a bad order
 PLANE_RATE = 0.2  # of Adagrad
 STYLES = {

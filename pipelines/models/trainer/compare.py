@@ -52,7 +52,7 @@ RECALL_STYLES = {  # by candidates of a retrieval, how their line is drawn, and 
     "plain": ("-", "among all captions"),
     "vse-c:total": ("--", "among all captions and the negatives of the image"),
 }
-SLANTED = {"rotation": 30, "ha": "right"}
+SLANTED = {"rotation": 30, "ha": "right"}  # labels of an axis that has many
 OWN_SETTINGS = ("model", "negative_families", "seed", *RESUMABLE)  # differ between trainings: not listed as settings
 
 

@@ -27,7 +27,7 @@ TAG_TO_POS = {pair.rpartition(":")[0]: pair.rpartition(":")[2] for pair in WORDS
 VERB_TAGS = ("VB", "VBD", "VBG", "VBN", "VBP", "VBZ")
 BE = ("be", "am", "is", "are", "was", "were", "been", "being", "'s", "'m", "'re", "’s", "’m", "’re")
 NOMINAL_DEPS = ("nsubj", "nsubjpass", "dobj", "pobj", "dative", "attr", "conj", "ROOT", "appos", "pcomp")
-IDENTITY = ["", ""]
+IDENTITY = ["", ""]  # the rule that keeps a word as it is
 RULES: dict[str, list[list[str]]] = {
     "noun": [
         *([letter, letter] for letter in ascii_lowercase if letter != "s"),
