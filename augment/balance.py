@@ -27,7 +27,7 @@ import numpy as np
 
 from .candidates import FREE, Batch, Limits
 from .caption import Caption
-from .checks import Case, contradicts_the_captions, is_unlikely_to_be_true
+from .checks import Case, reject_implied, reject_likely_true
 from .evidence import batches, gather_evidence
 from .kinds import KINDS
 from .lexicon.lexicon import Lexicon
@@ -96,7 +96,7 @@ def exchanges(
 def _exchanges_of_batch(replacer: ReplacingOperator, batch: Batch, first: int) -> Exchanges:
     """The exchanges of one kind in a batch, whose first sentence has the number `first`.
 
-    What may be true of the image is left out. Nouns that leave a pronoun without antecedent are not left out.
+    Exchanges that may be true of the image are left out; nouns that leave a pronoun without antecedent are kept.
     """
     table = batch.candidates
     lexicon = batch.lexicon
@@ -122,15 +122,15 @@ def _exchanges_of_batch(replacer: ReplacingOperator, batch: Batch, first: int) -
 
 
 def _is_false(replacer: ReplacingOperator, candidate: int, batch: Batch) -> bool:
-    """Whether no caption says that a candidate is true of the image, nor makes it likely."""
+    """Whether no caption says that a candidate is true of the image or makes that likely."""
     evidence = batch.evidence[int(batch.candidates.caption_of_candidate[candidate])]
     row = replacer.row(candidate, batch)
     if row is None or row.reason is not None:
         return False
     case = Case(replacer, evidence, batch.lexicon)
-    contradicts_the_captions(row, case)
+    reject_implied(row, case)
     if row.reason is None:
-        is_unlikely_to_be_true(row, case)
+        reject_likely_true(row, case)
     return row.reason is None
 
 

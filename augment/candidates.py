@@ -40,7 +40,7 @@ from .sentences import group_by_caption
 from .slots.nouns import Slot
 
 REASONS = ("", UNNATURAL, COMPATIBLE, LIKELY_TRUE)  # of refused candidates, by the number in `Candidates.reason`
-FREE = REASONS.index("")
+FREE = REASONS.index("")  # the reason of candidates that are not refused
 # How little the best replacements change a caption, in nats: they decrease log p of the other words by LEAST_LOSS in
 # all, and leave none of them below LEAST_LOG_P. A candidate that raters would call unnatural even so is refused without
 # an estimate: of 336,307 candidates of COCO 46 % of the nouns, 71 % of the prepositions, and 0.1 % of those that an
@@ -76,17 +76,17 @@ class Candidates:
     unit: the number of the replacement in the vocabulary of the cloze model, whose units are words and phrases such as
         "tennis racket". It is that of the form that is needed, or that of its last word if the model does not know it
         as a whole; -1: neither is known.
-    is_head: whether the unit is only that of its last word; then `log_p` is by the lexicon.
+    is_head: whether the unit is only that of its last word; then the lexicon gives `log_p`.
     log_p: log p(replacement | rest of the caption), in nats.
     log_odds: of the negative to its caption, in nats; NaN where only reading the whole text tells.
     weight: its chance of being sampled, not normalised and before the ratings: e^(its score) times its balance.
-    reason: number in REASONS; FREE if it may be sampled.
+    reason: why it is refused, as a number in REASONS; FREE if it may be sampled.
     least_unnatural: p_unnatural if it changed its caption as little as the best replacements do; 0 if that was not
         estimated, as for numerals, which replace more than one unit.
-    p_unnatural, p_compatible: the ratings, estimated without reading the text; NaN where they are not.
-    is_rated: whether its ratings were asked for.
+    p_unnatural, p_compatible: the ratings, estimated without reading the text; NaN where there is no estimate.
+    is_rated: whether an operator has asked for its ratings.
     is_proposed: whether it may be sampled as far as is known without its ratings. What operators take by weight depends
-        on this column and not on `reason`, which also knows for which candidates others have asked.
+        on this column, not on `reason`: a reason may be a rating that another operator has asked for.
     """
 
     slots: list[Slot]
@@ -121,9 +121,9 @@ class Candidates:
         the first table, then those of the second, and so on.
         """
         tables = list(tables)
-        # The new number of the first slot of each table; the one behind the last is not used.
+        # The new number of the first slot of each table; the last element is not used.
         firsts = np.cumsum([0, *(len(table.slots) for table in tables)])
-        slot = [table.slot + first for table, first in zip(tables, firsts, strict=False)]
+        renumbered = [table.slot + first for table, first in zip(tables, firsts, strict=False)]
 
         def column(name: str, dtype: type) -> np.ndarray:
             """A column of all tables; the empty array gives it its type if there are none."""
@@ -132,7 +132,7 @@ class Candidates:
         return cls(
             slots=[slot for table in tables for slot in table.slots],
             caption=column("caption", int),
-            slot=np.concatenate([np.zeros(0, int), *slot]),
+            slot=np.concatenate([np.zeros(0, int), *renumbered]),
             entry=column("entry", int),
             unit=column("unit", int),
             is_head=column("is_head", bool),
@@ -187,14 +187,14 @@ def rows_of_slots(slot: np.ndarray, slots: int) -> list[slice]:
 class RatingEstimates:
     """Estimates what raters would say of the candidates of one table, without reading any text.
 
-    It is asked twice: first of all candidates, as if they changed their captions as little as the best do, which is
-    cheap and refuses most of them; then of those that are about to be sampled, by the surrogate of the cloze model.
+    First all candidates are rated as if they changed their captions as little as the best do (`rate_at_best`), which is
+    cheap and refuses most of them; then those about to be sampled, by the surrogate of the cloze model (`rate`).
     """
 
     def __init__(self, candidates: Candidates, evidence: Sequence[Evidence], limits: Limits) -> None:
-        """Compute what both ratings need: the place of each slot in its text, and what the raters' network makes of it.
+        """Compute what both ratings need: the place of each slot in its text, and the raters' projection of it.
 
-        A place is where the cloze model can be asked for a unit: between the unit before it and the unit behind it.
+        A place is where the cloze model predicts a unit, given the units before and behind it; None for a slot without.
 
         evidence: of each caption of the batch, all read together by the cloze model.
         """
@@ -215,7 +215,7 @@ class RatingEstimates:
         if self._model is None or not self._can_estimate.any():
             self._can_estimate[:] = False
             return
-        # What follows is of the slots with a place alone, which are numbered anew.
+        # The arrays below are of the slots with a place alone, which are numbered anew.
         self._number_of_slot = np.cumsum(has_place) - 1
         self._encodings = [encoding for encoding, place in zip(encodings, places, strict=True) if place is not None]
         self._places = [place for place in places if place is not None]
@@ -237,10 +237,10 @@ class RatingEstimates:
         """
         slot = self._candidates.slot[numbers]
         place = self._number_of_slot[slot]
-        given = rater_features(comparisons, self._sizes[place], self._means[place], self._old_log_p[place])
+        features = rater_features(comparisons, self._sizes[place], self._means[place], self._old_log_p[place])
         return self._raters.predict(
             changes=self._change_of_slot[slot],
-            features=given,
+            features=features,
             places=self._projected_places,
             units=self._projected_units,
             place=place,
@@ -276,7 +276,7 @@ class RatingEstimates:
         table.refuse(numbers[unnatural > limit], UNNATURAL)
 
     def rate(self, numbers: np.ndarray) -> None:
-        """Fill in the ratings of candidates, by number, as far as they can be estimated, and refuse the bad ones."""
+        """Estimate the ratings of candidates, given their numbers, where that is possible, and refuse the bad ones."""
         table = self._candidates
         is_new = ~table.is_rated[numbers]
         can_rate = self._can_estimate[numbers] & self._replaces_one_unit[table.slot[numbers]]
@@ -284,12 +284,12 @@ class RatingEstimates:
         numbers = np.sort(numbers[is_new & can_rate])
         if not len(numbers) or self._surrogate is None:
             return
-        slot_of = self._number_of_slot[table.slot[numbers]]
-        estimates = self._surrogate.estimate(self._slot_shares, slot_of, table.unit[numbers], WINDOW)
+        place = self._number_of_slot[table.slot[numbers]]
+        estimates = self._surrogate.estimate(self._slot_shares, place, table.unit[numbers], WINDOW)
         ratings = self._rate(numbers, np.stack(estimates, axis=1))
         table.p_unnatural[numbers] = ratings.unnatural
         table.p_compatible[numbers] = ratings.compatible
-        # Where only the whole text tells the log-odds, those of the whole text are estimated, too.
+        # The log-odds that only a reading of the whole text would give are estimated, too.
         unknown = np.isnan(table.log_odds[numbers])
         table.log_odds[numbers] = np.where(unknown, estimates.whole, table.log_odds[numbers])
         reasons = refusals(ratings.unnatural, ratings.compatible, self._limits.unnatural, self._limits.max_compatible)
@@ -299,7 +299,7 @@ class RatingEstimates:
     def preferences(self, numbers: np.ndarray) -> np.ndarray:
         """The factors of candidates' weights by their ratings (`raters.preference`), 1 where these are not estimated.
 
-        None is above the factor of the best possible rating, by which `negcap.augment.sampling` orders candidates.
+        Each is at most the factor of the best possible rating, by which `negcap.augment.sampling` orders candidates.
         """
         table = self._candidates
         power = self._preference_of_slot[table.slot[numbers]]

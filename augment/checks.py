@@ -32,7 +32,7 @@ class Case(NamedTuple):
     lexicon: Lexicon
 
 
-def agrees_with_its_sentence(row: Row, case: Case) -> None:
+def reject_disagreement(row: Row, case: Case) -> None:
     """Reject what leaves a pronoun without the noun it refers to, or cannot be made to agree (`dangling_pronoun`,
     `ungrammatical`).
     """
@@ -41,7 +41,7 @@ def agrees_with_its_sentence(row: Row, case: Case) -> None:
         row.detail = " ".join(dict.fromkeys(pronouns))
 
 
-def agrees_with_the_other_sentences(row: Row, case: Case) -> None:
+def reject_conflict_with_other_sentences(row: Row, case: Case) -> None:
     """Reject what another sentence of the caption would contradict or refer to in vain (`said_again`,
     `dangling_pronoun`).
     """
@@ -53,16 +53,16 @@ def agrees_with_the_other_sentences(row: Row, case: Case) -> None:
         row.reason = "dangling_pronoun"
 
 
-def contradicts_the_captions(row: Row, case: Case) -> None:
+def reject_implied(row: Row, case: Case) -> None:
     """Reject what a caption of the image or WordNet makes true (`related_in_caption`, `sibling_says_so`, …)."""
-    if not case.operator.traits.is_checked:
+    if not case.operator.traits.is_checked:  # its rows may be true of the image, as the papers' uniform draws may
         return
     violation = case.operator.violation(row, case.evidence, case.lexicon)
     if violation is not None:
         violation.reject(row)
 
 
-def is_unlikely_to_be_true(row: Row, case: Case) -> None:
+def reject_likely_true(row: Row, case: Case) -> None:
     """Reject what one more caption of the image would make true with a probability above `max_true` (`likely_true`)."""
     image = case.evidence.image
     if not case.operator.traits.is_checked or image is None:
@@ -71,10 +71,10 @@ def is_unlikely_to_be_true(row: Row, case: Case) -> None:
     if row.p_true is not None and row.p_true > image.truth.max_p_true:
         likely_violation(row, case.evidence).reject(row)
     elif row.negates_caption:
-        row.p_true = None  # it is false whatever it takes to be absent
+        row.p_true = None  # it denies what its caption says, so it is false whatever the estimate
 
 
-def is_no_caption_of_the_image(row: Row, case: Case) -> None:
+def reject_repeated_caption(row: Row, case: Case) -> None:
     """Reject what a caption of the image says word by word (`sibling_says_so`)."""
     evidence = case.evidence
     row.text = apply_edits(evidence.caption.text, row.edits)
@@ -112,11 +112,11 @@ Check = Callable[[Row, Case], None]
 # The cheap ones first, and those that name a word of a caption before the estimate: a row has the reason of the first
 # that rejects it. Rating, which reads the whole text, comes last and is done for many rows together (`rate_whole`).
 CHECKS: tuple[Check, ...] = (
-    agrees_with_its_sentence,
-    agrees_with_the_other_sentences,
-    contradicts_the_captions,
-    is_unlikely_to_be_true,
-    is_no_caption_of_the_image,
+    reject_disagreement,
+    reject_conflict_with_other_sentences,
+    reject_implied,
+    reject_likely_true,
+    reject_repeated_caption,
 )
 # What happens to candidates before there are rows, in order: it refuses most of them without making their texts.
 PROPOSING: tuple[Callable[..., object], ...] = (
@@ -145,7 +145,7 @@ def steps() -> list[tuple[str, str]]:
 
 
 def limit_detail(reason: str, limits: Limits) -> str:
-    """The limit that a row with this reason does not keep."""
+    """Say which limit a row that was rejected for this reason exceeds: "p_unnatural must be <= 0.25"."""
     if reason == UNNATURAL:
         return f"p_unnatural must be <= {limits.unnatural:g}"
     assert reason == COMPATIBLE

@@ -97,17 +97,17 @@ def gather_evidence(
         truth: the estimates of the corpus; None: nothing is estimated.
         only_first: of each image only the evidence for its first caption, or for the sentences of it.
     """
-    whole = [tuple(image) for image in images]
-    asked = whole
+    whole_images = [tuple(image) for image in images]
+    chosen = whole_images  # of each image, the captions that get evidence
     if only_first:
-        # Each sentence counts as a caption here: the first caption is all that stand in the same whole as the first.
-        asked = [tuple(caption for caption in image if caption.whole is image[0].whole) for image in whole]
-    encodings = iter(encode_captions(list(chain.from_iterable(asked)), cloze))
+        # Sentences count as captions here: the first caption is all sentences of the same whole as the first sentence.
+        chosen = [tuple(caption for caption in image if caption.whole is image[0].whole) for image in whole_images]
+    encodings = iter(encode_captions(list(chain.from_iterable(chosen)), cloze))
     evidence: list[Evidence] = []
-    for image, captions in zip(whole, asked, strict=True):
+    for image, captions in zip(whole_images, chosen, strict=True):
         said = [mentions_of(caption) for caption in image]
-        # What a caption says and no other does is not said by its siblings; all else that is said is. So the mentions
-        # of all captions are counted once an image, instead of joined anew for each caption.
+        # A mention is a sibling's unless only the caption itself has it. So the mentions of all captions are counted
+        # once for the image, instead of joined anew for each caption.
         counts = {name: Counter(chain.from_iterable(mentions[name] for mentions in said)) for name in KINDS}
         said_once = {
             name: {mention for mention, times in of_kind.items() if times == 1} for name, of_kind in counts.items()
@@ -115,7 +115,7 @@ def gather_evidence(
         texts = frozenset(caption.text.lower() for caption in image)
         estimates = truth.of_image(image) if truth is not None else None
         for number, caption in enumerate(captions):
-            # All mentions of the image, less those of this caption that no other has: those of its siblings.
+            # All mentions of the image, without those that only this caption has.
             by_siblings = {name: frozenset(counts[name]) - (said_once[name] & said[number][name]) for name in KINDS}
             evidence.append(
                 Evidence(
@@ -133,10 +133,10 @@ def gather_evidence(
 
 
 def batches(images: Iterable[Sequence[Caption]]) -> Iterator[list[Sequence[Caption]]]:
-    """Images in batches of at least BATCH_CAPTIONS captions, or of as many as have up to BATCH_TOKENS tokens together.
+    """Images in batches: each ends when it has BATCH_CAPTIONS captions, or before it would exceed BATCH_TOKENS tokens.
 
-    The last batch may have fewer captions, and one of a single image more tokens. Reading many captions together is
-    fast, and keeping the evidence of only one batch bounds the memory.
+    A batch of a single image may have more tokens. Reading many captions together is fast, and keeping the evidence of
+    only one batch bounds the memory.
     """
     batch: list[Sequence[Caption]] = []
     captions = tokens = 0

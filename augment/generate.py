@@ -136,15 +136,16 @@ def generate_tables(
 
     Counters: captions; for each operator `<name>.captions` (with at least one result) and `<name>.rows`; for each
     family `family.<name>.captions` and `family.<name>.rows`; `rejected.<operator>.<reason>`; `captions.without`
-    (captions without any negative), and of these `without.<reason>`: that of the candidate that came nearest, one of
-    NEAREST, `no_candidate`, or `refused` for others; `tried`, how many of them, chosen at random, were given to the
-    checked operators that do not run, and `more.<operator>`, for how many of these the operator has a negative.
+    (captions without any negative), and how many of these have each `without.<reason>`: the reason of the candidate
+    that came nearest to be a negative, one of NEAREST, `no_candidate`, or `refused` for others; `tried`, how many of
+    them, chosen at random, were given to the checked operators that do not run, and `more.<operator>`, how many of the
+    tried ones have a negative by that operator.
 
     Args:
         parses: the captions; those of an image must be consecutive.
         lexicon: where replacements come from.
         settings: which negatives, and how many.
-        truth: estimates of what is true of each image; what is too likely true is rejected. None: there are none.
+        truth: estimates of what is true of each image, by which candidates are rejected; None: there are none.
     """
     negatives = RowCollector(family_of)
     positives = RowCollector(family_of)
@@ -192,9 +193,9 @@ def _count_probes(
     operators = [name for name in PRESETS["all"] if name not in settings.operators and family_of(name) != POSITIVE]
     if not images or not operators:
         return counts
-    few = settings.changed(operators=tuple(operators), per_family=min(PROBE_QUOTA, settings.per_family))
+    probe_settings = settings.changed(operators=tuple(operators), per_family=min(PROBE_QUOTA, settings.per_family))
     for batch in batches(images):
-        generated = generate_for_images(batch, lexicon, few, truth, only_first=True)
+        generated = generate_for_images(batch, lexicon, probe_settings, truth, only_first=True)
         counts["tried"] += len(generated.results)
         for results in generated.results:
             counts.update(f"more.{name}" for name, result in results.items() if result.accepted)
@@ -244,7 +245,7 @@ def generate_for_images(
 
 
 def _is_probed(caption: Caption) -> bool:
-    """Whether operators that do not run are tried on a caption: for one of PROBED, whatever the shard or the seed."""
+    """Whether operators that do not run are tried on a caption: on one caption in PROBED, by a hash of its id alone."""
     return record_rng(0, "tried", caption.caption_id).randrange(PROBED) == 0
 
 
@@ -269,8 +270,8 @@ def generate_for_evidence(evidence: Sequence[Evidence], lexicon: Lexicon, settin
     except MemoryError:  # says something of the machine, not of a caption
         raise
     except Exception as error:
-        # To blame the one caption and operator at fault, the captions are done again one by one, and then, of the
-        # one that fails, the operators.
+        # To find the caption and operator at fault, the captions are done again one by one, and those that fail again
+        # with one operator at a time.
         captions = group_by_caption([of_sentence.caption for of_sentence in evidence])
         if len(captions) > 1:
             return _one_by_one(
@@ -289,9 +290,9 @@ def generate_for_evidence(evidence: Sequence[Evidence], lexicon: Lexicon, settin
 
 
 def _one_by_one(captions: Sequence[Sequence[Evidence]], lexicon: Lexicon, settings: NegativesConfig) -> Generated:
-    """Make the negatives of each caption alone, after all of them together have raised an error.
+    """Make the negatives of each caption alone, so that of captions that have raised an error only one is rejected.
 
-    So only the caption at fault is rejected. captions: the evidence for the sentences of each.
+    captions: the evidence for the sentences of each.
     """
     joined = Generated([], Counter())
     for sentences in captions:
@@ -321,7 +322,7 @@ def run_operator(operator: Operator, batch: Batch, settings: NegativesConfig) ->
     _fill_quotas(results, captions, quota, source, operator, batch)
 
     without = [sentences for sentences in captions if not any(results[number].accepted for number in sentences)]
-    # Nothing of these was rated: what is rejected has no text, as the checks before the rating have refused it.
+    # Captions none of whose rows came as far as the rating: rows that the checks before it refuse have no text.
     unrated = [
         sentences
         for sentences in without
@@ -345,7 +346,7 @@ def run_operator(operator: Operator, batch: Batch, settings: NegativesConfig) ->
 def _result_of_caption(
     sentences: Sequence[int], results: Sequence[OperatorResult], candidates: Sequence[np.ndarray], batch: Batch
 ) -> OperatorResult:
-    """What an operator makes of one caption, with a rejection in any case if it makes nothing.
+    """What an operator makes of one caption; if that is nothing, there is at least a rejection that says why.
 
     Args:
         sentences: the numbers of the caption's sentences.
@@ -409,17 +410,17 @@ def _fill_quotas(
 ) -> None:
     """Add rows to the results of some captions until each has as many accepted ones as its quota, or there are no more.
 
-    In each round, what a caption still lacks is shared among those of its sentences that may have more rows.
+    In each round, the rows that a caption still lacks are shared among those of its sentences that may have more.
 
     Args:
         results: of each sentence of the batch.
-        captions: the numbers of the sentences of each caption, those first that are asked for one row more.
+        captions: for each caption the numbers of its sentences; the first get the rows that cannot be shared evenly.
         quota: how many rows each caption may have.
         source: gives the rows.
         operator: whose rows these are.
         batch: the sentences.
     """
-    # Of each caption all sentences, and those that may have more rows.
+    # For each caption that lacks rows: all its sentences, and those that may have more rows.
     waiting = [(sentences, list(sentences)) for sentences in captions]
     while waiting:
         wanted: dict[int, int] = {}  # how many rows, with those that it has, by sentence
@@ -442,9 +443,9 @@ def _fill_quotas(
 
 
 def _join_sentences(results: Sequence[OperatorResult], evidence: Sequence[Evidence]) -> OperatorResult:
-    """The results of the sentences of one caption as those of the caption: in turn one row of each.
+    """Join the results of a caption's sentences, one row of each in turn.
 
-    Of several sentences the first MOST_REJECTED rejections are kept.
+    If there are several sentences, only the first MOST_REJECTED rejections are kept.
     """
     accepted = _alternate_sentences([result.accepted for result in results], evidence)
     rejected = _alternate_sentences([result.rejected for result in results], evidence)
@@ -483,7 +484,7 @@ def add_accepted_rows(
 ) -> None:
     """Add rows to the results of some sentences until each has as many accepted ones as wanted, or there are no more.
 
-    All rows of a round are read together. What a round has beyond the wanted ones is dropped.
+    All rows of a round are read together. Rows beyond the wanted number are dropped.
 
     Args:
         results: of each sentence of the batch.
@@ -491,13 +492,13 @@ def add_accepted_rows(
         source: gives the rows.
         operator: whose rows these are.
         batch: the sentences.
-        read: whether rows that are not rated are read; if not, they are accepted.
+        read: whether rows without ratings are read and rated; if not, they are accepted.
     """
-    # Two edits may make one text. The first one counts.
+    # Different edits may make the same text: then only the first row counts.
     seen = {number: {row.text.lower() for row in results[number].accepted} for number in wanted}
-    asked = {number: size - len(results[number].accepted) for number, size in wanted.items()}
-    while asked:
-        taken = source.take(asked)
+    to_take = {number: size - len(results[number].accepted) for number, size in wanted.items()}
+    while to_take:
+        taken = source.take(to_take)
         passed: dict[int, list[Row]] = {number: [] for number in taken}
         for number, rows in taken.items():
             evidence = batch.evidence[number]
@@ -516,11 +517,12 @@ def add_accepted_rows(
             for row in rows:
                 if len(accepted) < wanted[number]:
                     (accepted if row.reason is None else rejected).append(row)
-        # A caption of which most rows are refused is asked for more at a time, so that it needs few rounds.
-        asked = {
-            number: GROWTH * asked[number]
+        # Where rows were refused, more are taken at a time, so that few rounds are needed. A source that gave fewer
+        # rows than were to be taken has no more.
+        to_take = {
+            number: GROWTH * to_take[number]
             for number, rows in taken.items()
-            if len(rows) == asked[number] and len(results[number].accepted) < wanted[number]
+            if len(rows) == to_take[number] and len(results[number].accepted) < wanted[number]
         }
 
 
@@ -561,13 +563,13 @@ def _readmit_best(
     compatible = np.array([row.p_compatible for row, _ in rows], float)
     is_good = is_fallback(unnatural, compatible, batch.limits.max_unnatural, batch.limits.max_compatible)
     bad = np.where(is_good, p_bad(unnatural, compatible), np.inf)
-    # The best first: one that has not been a row before may still be refused by the checks, then the next is tried.
+    # The best first. A row that is made only now may be refused by the checks; then the next best is tried.
     for best in np.argsort(bad, kind="stable").tolist():
         if not is_good[best]:
             return
         row, number = rows[best]
         accepted, rejected = results[number]
-        if row in rejected:  # it has passed all checks but the limit of `preferred_unnatural`
+        if row in rejected:  # it has passed all checks except the limit `preferred_unnatural`
             rejected.remove(row)
             row.reason = row.detail = None
         else:
@@ -578,10 +580,10 @@ def _readmit_best(
 
 
 def _reject_without_sample(candidates: np.ndarray, batch: Batch) -> Row:
-    """The rejection of a caption of which an operator has sampled nothing.
+    """The rejection of a caption for which an operator has sampled no candidate.
 
-    Its reason is the one that most of the candidates have, or that there are none. Words that may name the same thing
-    as the word in the slot, which have the weight 0, do not count.
+    Its reason is the most frequent one of the candidates, or NO_CANDIDATE. Candidates of weight 0, which may name the
+    same thing as the word in the slot, do not count.
 
     candidates: their numbers.
     """
@@ -600,7 +602,7 @@ def _excluded_rows(number: int, candidates: np.ndarray, operator: SamplingOperat
 
     candidates: their numbers.
     """
-    # So far only those were rated that were about to be sampled.
+    # Until now only the candidates that were about to be sampled are rated.
     table = batch.candidates
     batch.estimates.rate(candidates[table.reason[candidates] == FREE])
     rows = []
@@ -625,8 +627,8 @@ def _excluded_rows(number: int, candidates: np.ndarray, operator: SamplingOperat
 def _excluded_words(batch: Batch) -> Counter[tuple[str, str, str]]:
     """In how many places of a batch words were refused before they were sampled, by kind, entry and reason.
 
-    Words that were never rated cannot be refused for their ratings, and the fewer negatives a caption gets, the fewer
-    words are rated.
+    Words that were never rated are not refused for their ratings, so the numbers depend on how many negatives are made:
+    the fewer a caption gets, the fewer of its words are rated.
     """
     table = batch.candidates
     refused = np.flatnonzero(table.reason != FREE)

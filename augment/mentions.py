@@ -39,7 +39,7 @@ def mentioned_prepositions(caption: Caption) -> frozenset[tuple[str, str]]:
 @cached_on_caption
 def mentioned_attributes(caption: Caption) -> frozenset[tuple[str, str]]:
     """The (noun, attribute) pairs of a caption; the noun is "" if the parse gives none: "a man in red" -> ("", red)."""
-    # By token: all words of the table, and what describes a noun by the parse.
+    # By token: first all words of the table, without a noun; then, by the parse, the attributes of nouns.
     attributes = attribute_table().dimensions
     described = {index: ("", word) for index, word in enumerate(caption.lowered) if word in attributes}
     described.update((slot.start, (caption.tokens[slot.noun].lemma, slot.entry)) for slot in attribute_slots(caption))

@@ -41,8 +41,7 @@ CACHED = 64  # number of lexicons, kinds and forms whose units are cached
 
 def encode_captions(captions: Sequence[Caption], model: ClozeModel | None = None) -> list[CaptionEncoding]:
     """Each caption as a cloze model (None: the shipped one) has read it; faster for many captions in one call."""
-    # Nouns and prepositions of several words get a place of their own, at which the model can be asked what else may
-    # stand there.
+    # Nouns and prepositions of several words get a place of their own, for which the model can predict other words.
     phrases: list[list[Span]] = []
     for caption in captions:
         spans = [(slot.start, slot.end) for slot in noun_slots(caption)]
@@ -201,9 +200,9 @@ def compare(captions: Sequence[Caption], encodings: Sequence[CaptionEncoding], r
     Returns:
         A `Comparison` of each negative.
 
-    Where one noun, attribute, verb or preposition is replaced, `loss`, `lowest` and `whole` are estimates of
-    the model's surrogate (see `negcap.augment.cloze.surrogate`). All other negatives are read as a whole, and so are
-    these if the model has no surrogate. `log_odds` is the row's plausibility if it has one, else `whole`.
+    Where one noun, attribute, verb or preposition is replaced, `loss`, `lowest` and `whole` are estimates of the
+    model's surrogate (see `negcap.augment.cloze.surrogate`), if it has one. All other negatives are read as a whole.
+    `log_odds` is the row's plausibility if it has one, else `whole`.
     """
     # The surrogate estimates together what was read in one call. Encodings of one call share the object `states`, so
     # its identity tells the calls apart; the encodings keep it alive.
@@ -290,9 +289,9 @@ def _estimated_comparisons(
 def replaced_units(caption: Caption, encoding: CaptionEncoding, row: Row) -> Iterator[tuple[Place, int | None]]:
     """The place of each word or phrase that a row replaces, and the number of the unit that is put there.
 
-    Left out are pure insertions, "an" in place of "a", and beside a new numeral the noun and verb that agree with it.
-    A new phrase that is no unit has the unit of its last word, None if the model does not know that. An old phrase
-    without a place (`CaptionEncoding.place`) has that of its last word.
+    Pure insertions, "an" in place of "a", and the noun and verb that agree with a new numeral are left out. A new
+    phrase that is no unit has the unit of its last word, None if the model does not know that. An old phrase without a
+    place (`CaptionEncoding.place`) has that of its last word.
     """
     for change in _changed_tokens(caption, row.edits):
         is_replaced = row.change != "numeral" or normalise_word(change.new) == row.replacement
@@ -311,7 +310,7 @@ class ChangedTokens(NamedTuple):
 
 
 def _changed_tokens(caption: Caption, edits: Sequence[Edit]) -> Iterator[ChangedTokens]:
-    """The tokens that each edit replaces, and by what; an "an" in place of "a" is no change."""
+    """The tokens that each edit replaces, with the new text; an "an" in place of "a" is no change."""
     for start, end, new in edits:
         first = bisect_left(caption.token_starts, start)
         behind = bisect_left(caption.token_starts, end)
@@ -454,7 +453,7 @@ def _scores_at(encodings: Sequence[CaptionEncoding], text: np.ndarray, places: n
     position = first_score[text] + places - 1  # of unit_1 it is the text's first score
     return ScoresAtPlaces(
         units=units[first_unit[text] + places],
-        # The last `</s>` of all would be past the end; `has_score` says that what it gets is none of its own.
+        # The last `</s>` of all would be past the end. It gets another score, which `has_score` marks as invalid.
         scores=scores[np.minimum(position, len(scores) - 1)] if len(scores) else np.zeros(len(position)),
         has_score=places <= counts[text],
     )

@@ -45,7 +45,7 @@ from .truth.entailment import (
 from .truth.estimates import MAX_P_TRUE
 
 DENIAL = NEGATIONS | {"image", "photo", "picture"}  # "there is no dog in the picture"
-REWRITE = "rewrite"
+REWRITE = "rewrite"  # the operator named if no other fits
 # What a negative may turn out to be -> its family.
 FAMILIES_OF = {
     "replace_noun": "noun",
@@ -110,7 +110,7 @@ def align_words(caption: str, text: str) -> tuple[Edit, ...]:
     """The edits of whole words that turn `caption` into `text`; none if the texts are equal.
 
     They are disjoint, in order, and as short as they can be. If neighbouring words change, each has an edit of its own
-    where one word takes the place of one ("an orange" -> "a grey"); else they have one edit ("in front of" -> "next
+    where one word replaces one word ("an orange" -> "a grey"); else they have one edit ("in front of" -> "next
     to"). An inserted word brings the space behind it, or at the end of the text the one before it.
     """
     old = _PIECE.findall(caption)
@@ -144,7 +144,7 @@ def align_words(caption: str, text: str) -> tuple[Edit, ...]:
 
 
 def _without_shared_space(caption: str, edit: Edit) -> Edit:
-    """An edit without white space that both sides have at an end; " red" put in becomes "red " one place on."""
+    """An edit without the white space with which old and new text both begin or end; inserted " red" becomes "red "."""
     start, end, new = edit
     while start < end and new and caption[start] == new[0] and new[0].isspace():
         start += 1
@@ -152,7 +152,7 @@ def _without_shared_space(caption: str, edit: Edit) -> Edit:
     while start < end and new and caption[end - 1] == new[-1] and new[-1].isspace():
         end -= 1
         new = new[:-1]
-    # What is only put in takes the space behind it, as `align_words` promises: "a| dog" + " red" -> "a |dog" + "red ".
+    # An insertion gets the space behind it, as `align_words` promises: "a| dog" + " red" -> "a |dog" + "red ".
     if start == end and new[:1].isspace() and caption[start : start + 1] == new[0]:
         return Edit(start + 1, end + 1, new[1:] + new[0])
     return Edit(start, end, new)
@@ -164,7 +164,7 @@ def _main_spans(caption: Caption, negative: Caption, edits: tuple[Edit, ...]) ->
     edits: what turns the caption into the negative.
     """
     spans = []
-    shift = 0  # how much further on a character of the caption stands in the negative
+    shift = 0  # by how many characters the negative is longer up to here
     for start, end, new in edits:
         old_tokens = _tokens_of(caption, start, end)
         new_tokens = _tokens_of(negative, start + shift, start + shift + len(new))
@@ -210,16 +210,16 @@ def _all_slots(caption: Caption) -> list[Slot]:
 def _recover_replacement(
     caption: Caption, negative: Caption, main: list[ChangedSpan], edits: tuple[Edit, ...]
 ) -> Recovered | None:
-    """A word that gives way to another of its kind, if all that is changed lies in its slot; None otherwise.
+    """A word that is replaced by another of its kind, if all that is changed lies in its slot; None otherwise.
 
-    main: the spans that are changed, without what only agrees. edits: all that turns the caption into the negative.
+    main: the changed spans, see `_main_spans`. edits: all that turns the caption into the negative.
     """
     whole = ChangedSpan(start=main[0].start, end=main[-1].end, new_start=main[0].new_start, new_end=main[-1].new_end)
     slots_of_negative = _all_slots(negative)
     for slot in _all_slots(caption):
         others = [other for other in slots_of_negative if other.kind == slot.kind and other.entry != slot.entry]
-        find = _other_numeral if slot.kind == "numeral" else _other_word
-        other = find(caption, negative, whole, slot, others)
+        find_other = _other_numeral if slot.kind == "numeral" else _other_word
+        other = find_other(caption, negative, whole, slot, others)
         if other is None:
             continue
         is_noun = slot.kind == "noun"
@@ -238,49 +238,54 @@ def _recover_replacement(
 
 
 def _other_numeral(
-    caption: Caption, negative: Caption, span: ChangedSpan, slot: Slot, others: list[Slot]
+    caption: Caption, negative: Caption, span: ChangedSpan, slot: Slot, negative_slots: list[Slot]
 ) -> Slot | None:
-    """The number of the negative in the place of a number of the caption; None if more than that is changed.
+    """The numeral of the negative in the place of a numeral of the caption; None if more than that is changed.
 
-    A number may take its noun along ("a dog" -> "two dogs"), or a hypernym of it ("a person" -> "two people").
+    The noun may change with the numeral: to another form ("a dog" -> "two dogs") or to a hypernym ("a person" -> "two
+    people"). span: all that is changed. slot: of the caption's numeral. negative_slots: of the negative's numerals.
     """
     noun = caption.tokens[slot.noun]
-    is_inside = slot.start <= span.start and span.end <= slot.end
-    if slot.start == span.start < span.end:
-        new_tokens = negative.tokens[span.new_start : span.new_end]
-        has_same_noun = any(is_kind_of("noun", noun.lemma, token.lemma) for token in new_tokens)
-        is_inside = span.end <= noun.index + 1 and (span.end == slot.end or has_same_noun)
-    if not is_inside:
+    new_tokens = negative.tokens[span.new_start : span.new_end]
+    if span.start == slot.start and span.end > span.start:
+        # The change begins with the numeral, and may go on to its noun.
+        keeps_noun = any(is_kind_of("noun", noun.lemma, token.lemma) for token in new_tokens)
+        is_covered = span.end <= noun.index + 1 and (span.end == slot.end or keeps_noun)
+    else:
+        is_covered = slot.start <= span.start and span.end <= slot.end
+    if not is_covered:
         return None
-    for other in others:
+    for other in negative_slots:
         if other.start == span.new_start and is_kind_of("noun", noun.lemma, negative.tokens[other.noun].lemma):
             return other
     return None
 
 
-def _other_word(caption: Caption, negative: Caption, span: ChangedSpan, slot: Slot, others: list[Slot]) -> Slot | None:
+def _other_word(
+    caption: Caption, negative: Caption, span: ChangedSpan, slot: Slot, negative_slots: list[Slot]
+) -> Slot | None:
     """The word of the negative in the place of a word of the caption; None if more than that is changed.
 
-    A noun may take its article along.
+    A noun's article may change with it. The arguments are those of `_other_numeral`.
     """
     start = slot.start
-    is_inside = slot.start <= span.start and span.end <= slot.end
-    takes_article = (
+    is_covered = slot.start <= span.start and span.end <= slot.end
+    changes_article = (
         slot.kind == "noun"
-        and not is_inside
+        and not is_covered
         and span.start == slot.start - 1
         and caption.lowered[span.start] in ("a", "an")
     )
-    if takes_article:
+    if changes_article:
         start = span.start
-        is_inside = span.end <= slot.end
-    if not is_inside:
+        is_covered = span.end <= slot.end
+    if not is_covered:
         return None
-    # The slot in the negative has as many unchanged tokens as this one, before the change and behind it. A slot of a
-    # noun begins behind its article.
-    first = span.new_start - (span.start - start) + takes_article
-    end = span.new_end + slot.end - span.end
-    return next((other for other in others if (other.start, other.end) == (first, end)), None)
+    # The slot in the negative has as many unchanged tokens before and behind the change as the slot in the caption. A
+    # noun's slot begins behind the article.
+    new_start = span.new_start - (span.start - start) + changes_article
+    new_end = span.new_end + slot.end - span.end
+    return next((other for other in negative_slots if (other.start, other.end) == (new_start, new_end)), None)
 
 
 def _recover_swap(
@@ -421,7 +426,7 @@ def _truth_value(recovered: Recovered, negative: Caption, evidence: Evidence) ->
     """Whether a negative is true by the captions of its image.
 
     A text that does more than replace, exchange or deny counts as false under three conditions: at most half of the
-    caption's words change, one of them gives way to a word that excludes it, and no other caption has what is new.
+    caption's words change, one of them is replaced by a word that excludes it, and no other caption has what is new.
     """
     caption = evidence.caption
     operator, row = recovered
@@ -453,9 +458,9 @@ def _truth_value(recovered: Recovered, negative: Caption, evidence: Evidence) ->
 
 
 def _denies_what_is_said(caption: Caption, negative: Caption, main: Sequence[ChangedSpan]) -> bool:
-    """Whether a denial contradicts its caption: whether the caption says all that the denial denies.
+    """Whether the caption says all that a denial denies, which makes the denial false.
 
-    "No animal" contradicts "a dog"; "no red dog" does only if the caption calls the dog red. main: the changed spans.
+    "No animal" contradicts "a dog"; "no red dog" only "a red dog". main: the changed spans.
     """
     said = content_words(caption.tokens)
 

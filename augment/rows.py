@@ -32,7 +32,7 @@ OPERATOR_ERROR = "operator_error"
 TOO_LONG = "too_long"
 SAID_AGAIN = "said_again"
 
-KEYS = ("caption_id", "image_id", "split", "origin")
+KEYS = ("caption_id", "image_id", "split", "origin")  # columns that all rows of a caption share
 NOUNS = 1 << 14  # number of replacements whose concreteness is cached
 
 
@@ -58,8 +58,8 @@ class Row:
     p_unnatural, p_compatible: the estimated probabilities that raters call it unnatural, and that they say that it and
         its caption may be true of one photo (see negcap.augment.raters); None if not estimated.
     reason: why it is rejected; None if it is not.
-    detail: the word of a caption that decided, or the limit that it does not keep; of a caption that is rejected whole,
-        the rule that it breaks, or which operator failed and how.
+    detail: the word of a caption that decided, or the limit that it exceeds; for a caption that is rejected whole, the
+        rule that it breaks, or which operator failed and how.
     sibling_id: the caption_id of the first other caption of the image that decided, if one did.
     """
 
@@ -94,7 +94,7 @@ class Row:
 
     @property
     def assertion(self) -> Row | None:
-        """The row that would assert the noun or verb that a negation takes to be absent; None if none is."""
+        """The row that asserts the noun or verb that a negation denies; None if it denies none."""
         if self.absent is None:
             return None
         change: Change = "verb" if self.change == "negated_verb" else "noun"
@@ -153,13 +153,13 @@ class RowCollector:
 
         if not self._rows:
             return schema.empty_table()
-        # What a caption says of itself is taken from the parses by Arrow, without a Python object for each row.
+        # The columns of captions are taken from the parses by Arrow, without a Python object for each row.
         captions = pa.array(self._captions, pa.int32())
         columns = {name: parses[name].combine_chunks().take(captions) for name in (*KEYS, "text")}
         columns["caption"] = columns["text"]
         columns["operator"] = pa.array(self._operators, pa.string())
         columns["family"] = pa.array([self._family_of(name) for name in self._operators], pa.string())
-        # The id of a row: "CAPTION_ID#OPERATOR:NUMBER". The schema takes the column that it has, of the two below.
+        # The id of a row: "CAPTION_ID#OPERATOR:NUMBER". Each schema has one of the two columns for it.
         made_by = pc.binary_join_element_wise(columns["caption_id"], columns["operator"], "#")
         row_id = pc.binary_join_element_wise(made_by, pa.array(self._numbers).cast(pa.string()), ":")
         columns |= {"negative_id": row_id, "positive_id": row_id}

@@ -3,7 +3,7 @@
 Candidates of a caption are sampled by weight without replacement: each gets the key E / weight, where E is an
 exponential random number, and the smallest keys are taken (Efraimidis and Spirakis 2006). E comes from a counter-based
 hash of seed, operator, caption_id, slot and replacement. So no other operator, candidate, order, batch or process can
-change it, and what is refused makes no difference to what is taken of the rest.
+change it, and a refused candidate makes no difference to the order of the others.
 
 The weight of a candidate has a factor that depends on its ratings (`RatingEstimates.preferences`), which are costly. As
 that factor is at most what the candidate's best possible rating gives, the key is at least E / (weight * that factor):
@@ -59,7 +59,7 @@ def exponentials(
 
 
 def order_keys(seed: int, operator: str, caption_id: str, names: Sequence[str]) -> np.ndarray:
-    """Random numbers by which an operator orders what it has listed for one caption, by a name for each: (names,)."""
+    """Random numbers by which an operator orders the rows that it lists for a caption, one for each name: (names,)."""
     positions = np.zeros(len(names), int)
     return exponentials(seed, operator, [caption_id] * len(names), positions, hash_keys(names))
 
@@ -110,7 +110,7 @@ class Sampler:
         Those with the lowest keys are sampled. A candidate's key is known once it is rated; before, only the lowest
         that it can be is known.
 
-        wanted: how many, by the number of the caption. A caption that has no more has fewer in the result, or none.
+        wanted: how many candidates, by the number of the caption. The result has fewer where a caption has no more.
         """
         taken: dict[int, list[int]] = {caption: [] for caption in wanted}
         waiting = set(wanted)

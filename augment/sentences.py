@@ -34,23 +34,23 @@ OF_CAPTION = {
 def sentences_of(caption: Caption) -> tuple[Caption, ...]:
     """The sentences of a caption, in order; the caption itself if it is one.
 
-    A sentence ends with a full stop, question or exclamation mark over which the parse draws no dependency. One of more
-    than MAX_SENTENCE tokens has no tokens, and so is `too_long`.
+    A sentence ends with a full stop, question or exclamation mark over which the parse draws no dependency. A sentence
+    of more than MAX_SENTENCE tokens loses its tokens, which marks it as `too_long`.
     """
     size = len(caption.tokens)
-    # How many more dependencies span the gap before a token than the gap before that: summed up, how many span a gap.
-    spanning = [0] * (size + 1)
+    # How many dependencies cross the gap before a token, minus how many cross the gap before the previous token.
+    change_of_crossings = [0] * (size + 1)
     for token in caption.tokens:
         low, high = sorted((token.index, token.head))
-        spanning[low + 1] += 1
-        spanning[high + 1] -= 1
+        change_of_crossings[low + 1] += 1
+        change_of_crossings[high + 1] -= 1
     starts = [0]
-    spans = 0
-    has_ended = False
+    crossings = 0  # of the gap before the token
+    has_ended = False  # whether the token follows the end of a sentence
     for token in caption.tokens:
-        spans += spanning[token.index]
+        crossings += change_of_crossings[token.index]
         has_ended = has_ended and token.text not in ENDS | CLOSING
-        if has_ended and spans == 0:
+        if has_ended and crossings == 0:
             starts.append(token.index)
         has_ended = token.text in ENDS or (token.text in CLOSING and caption.word(token.index - 1) in ENDS | CLOSING)
     if len(starts) == 1 and size <= MAX_SENTENCE:
@@ -100,7 +100,7 @@ def sentences_of_images(images: Sequence[Sequence[Caption]]) -> list[list[Captio
 
 
 def group_by_caption(sentences: Sequence[Caption]) -> list[list[int]]:
-    """For each caption, the numbers of its sentences among some, in which those of one caption are consecutive."""
+    """For each caption, the numbers of its sentences in `sentences`, where those of one caption are neighbours."""
     numbers: list[list[int]] = []
     for number, sentence in enumerate(sentences):
         if number and sentences[number - 1].whole is sentence.whole:
@@ -126,8 +126,8 @@ def row_of_caption(row: Row, sentence: Caption, siblings: Sequence[Caption]) -> 
             row.sibling_id = None
     if sentence.part_of is None:
         return row
-    moved = caption.tokens[first].start
-    row.edits = tuple(Edit(start + moved, end + moved, new) for start, end, new in row.edits)
+    offset = caption.tokens[first].start  # of the sentence in its caption, in characters
+    row.edits = tuple(Edit(start + offset, end + offset, new) for start, end, new in row.edits)
     row.tokens = tuple(index + first for index in row.tokens)
     if row.text:
         row.text = apply_edits(caption.text, row.edits)
@@ -143,6 +143,7 @@ def repeated_elsewhere(row: Row, sentence: Caption) -> str | None:
     if sentence.part_of is None or not row.tokens or not row.replaced:
         return None
     if row.change in ("attribute", "preposition"):
+        # ("car", "red"): the last of the row's tokens is the noun that the word describes or stands before.
         mention = (sentence.tokens[row.tokens[-1]].lemma, row.replaced)
         others = (other for other in sentences_of(sentence.whole) if other is not sentence)
         is_given_again = any(mention in mentions_of(other)[row.change] for other in others)
@@ -166,8 +167,8 @@ def pronouns_left_behind(row: Row, sentence: Caption) -> bool:
     edits = pronoun_edits(
         _with_next(sentence),
         noun.index,
-        old=None if was_plural else gender(noun.lemma),
-        new=row.replacement if is_noun else noun.lemma,
+        old_gender=None if was_plural else gender(noun.lemma),
+        new_noun=row.replacement if is_noun else noun.lemma,
         plural=was_plural if is_noun else numeral_value(row.replacement) > 1,
     )
     return edits is None or any(edit.start >= len(sentence.text) for edit in edits)

@@ -24,7 +24,7 @@ from ..reproducible import exp, log
 from .model import ClozeModel
 
 TOKENS = 4_000  # about how many tokens are read
-ROUNDS = 4
+ROUNDS = 4  # times that the factors are corrected
 PRIOR = 2.0  # added to both numbers, so that rare units keep about the probability that the model gives them
 MAX_STEP = 6.0  # the largest change of a logarithm in a round, in nats
 DIGITS = 2  # of the logarithms: what adds up in another order on another processor is rounded away

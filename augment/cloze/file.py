@@ -22,17 +22,17 @@ from ..data import data_path
 from .fixed_point import LARGEST, ROW, Quantised
 from .states import SPECIAL, Units
 
-UNITS = "units"
-ABOUT = "about"
-BITS = ".bits"
-PREFIX = "surrogate."
+UNITS = "units"  # array of the units, as text with one a line
+ABOUT = "about"  # array of what is known about the model, as JSON
+BITS = ".bits"  # ends the name of the array of a matrix's scales
+PREFIX = "surrogate."  # begins the names of the surrogate's arrays
 NAMES = ("context", "distance", "share", "before", "after")  # of the surrogate's matrices B, t, A and both F
-JUDGEMENT = "judgement."
+JUDGEMENT = "judgement."  # begins the names of the arrays of the judgement
 PARTS = ("place", "unit", "terms", "kind", "output")  # its matrices P, Q, T, K and A
 FARTHEST = 10  # places that are farther apart than this share one t
 EMBEDDING = "embedding.weight"  # the one matrix whose rows are activations, too
 WORD = re.compile(r"[^\W\d_]+")
-LEAST_WORDS = 3
+LEAST_WORDS = 3  # a text with fewer is not checked for its language
 KNOWN = 0.4  # of the words of English captions 99 % are known, of German ones 11 %
 LATIN = "\u024f"  # the last letter of Latin Extended-B
 

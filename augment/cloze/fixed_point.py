@@ -27,8 +27,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import DTypeLike
 
-LARGEST = 2**10
-ROW = 2**14
+LARGEST = 2**10  # units of an activation, at most
+ROW = 2**14  # units of all weights of a row, at most
 # Bits after the point of the activations. The ranges that LARGEST leaves (1, 8, 4, 8, 16) hold nearly all that captions
 # give: of the shipped model's keys and values, hidden units and vectors, fewer than one in 10,000 is cut.
 STATE = 10  # of the states of the GRUs

@@ -29,8 +29,8 @@ Span = tuple[int, int]  # token numbers, the second exclusive
 class ClozeModel:
     """A cloze model: its vocabulary, and the network that computes vectors of places.
 
-    shift: what is added to the bias of each unit for a corpus, see `negcap.augment.cloze.adaptation`, (units,); None:
-    nothing.
+    shift: added to the bias of each unit to suit a corpus, see `negcap.augment.cloze.adaptation`, (units,); None:
+    nothing is added.
     """
 
     units: Units
@@ -50,12 +50,12 @@ class ClozeModel:
 
     @cached_property
     def bias(self) -> np.ndarray:
-        """What is added to the score of each unit: (units,)."""
+        """The number that is added to the score of each unit: (units,)."""
         bias = self.network.arrays["bias"]
         return bias if self.shift is None else read_only(bias + self.shift)
 
     def numbers(self, words: Iterable[str | None]) -> np.ndarray:
-        """The unit number of each word or phrase, -1 for None and for what is not in the vocabulary: (words,)."""
+        """The unit number of each word or phrase, -1 for None and for words outside of the vocabulary: (words,)."""
         numbers = (None if word is None else self.units.number_of(word) for word in words)
         return read_only(np.array([-1 if number is None else number for number in numbers], np.int64))
 
@@ -64,9 +64,8 @@ class ClozeModel:
     ) -> list[CaptionEncoding]:
         """Compute what p(unit | rest) needs at the places of tokenised texts; faster for many texts in one call.
 
-        spans: for each text, spans of tokens in whose place a single unit will be asked for, such as (1, 3) for "woman"
-        in place of "tall man"; single units can be asked for in any case. The result does not depend on the other
-        texts.
+        spans: for each text, spans of several tokens that a single unit may replace, such as (1, 3) for "woman" instead
+        of "tall man". Places of single units are always computed. The result does not depend on the other texts.
         """
         encoded = [self.units.to_units(words) for words in texts]
         all_places = []
@@ -90,8 +89,8 @@ class ClozeModel:
     ) -> list[CaptionEncoding]:
         """Read texts that differ in a few words from others that have been read; the result is that of `read`.
 
-        What a text has in common with its original is not computed again, so it takes half the time. No spans of tokens
-        can be asked for. encodings: for each text, that of its original, made by `read`, else ValueError.
+        States that a text shares with its original are not computed again, so it takes half the time. There are no
+        spans of several tokens. encodings: for each text, that of its original, made by `read`, else ValueError.
         """
         if any(encoding.states is None for encoding in encodings):
             raise ValueError("encodings must be made by `read`, was one of an edited text")

@@ -1,11 +1,11 @@
-"""What the cloze network reads, units, and the states of its GRUs after each.
+"""The units that the cloze network reads, and the states of its GRUs after each of them.
 
 A unit is a word in lower case, or a phrase ("tennis racket", "in front of"), so that the probability of either at a
 place is one number. "An" is read as "a", so which article stands before a place says nothing about the word there. A
 final full stop or exclamation mark is left out. Units are numbered by their position in the vocabulary. A text becomes
 START, its units, END; the place of a unit is its position in this sequence, so that START has place 0.
 
-What depends on a single state is computed once for it, however many places look at it: its key and value (`memory`),
+Results that depend on a single state are computed once, however many places look at it: its key and value (`memory`),
 and its share of the query and of the hidden layer of the places next to it (`around`).
 """
 
@@ -76,7 +76,7 @@ class Units:
         unknown = number[UNKNOWN]
         units = [number[START]]
         places = []
-        words = ["a" if word == "an" else word for word in words]  # as `normalise_word` does, of what is in lower case
+        words = ["a" if word == "an" else word for word in words]  # as `normalise_word` does with words in lower case
         start = 0
         for size in words_per_unit(words, self.phrases):
             places += [len(units)] * (size or 1)
@@ -132,9 +132,9 @@ def words_per_unit(words: Sequence[str], phrases: Mapping[str, tuple[tuple[str, 
 
 
 class Gates:
-    """What units add to the gates of a GRU with S states, as points of the tables SIGMOID and TANH.
+    """By unit, the numbers that it adds to the gates of a GRU with S states, as points of the tables SIGMOID and TANH.
 
-    It is computed when a unit is first met: most never are.
+    They are computed when a unit is first met, as most never are.
     """
 
     def __init__(self, embedding: np.ndarray, weight: np.ndarray, points: np.ndarray) -> None:
@@ -150,7 +150,7 @@ class Gates:
         self._points = points
         self._lock = Lock()
         self._row = np.full(len(embedding), -1)  # of each unit, its row in `_met`; -1: not met
-        self._count = 0  # how many rows of `_met` are filled; the others are room
+        self._count = 0  # how many rows of `_met` are filled; the others are spare
         self._met = np.empty((0, points.shape[1]), np.float32)
 
     def take(self, units: np.ndarray, out: np.ndarray) -> np.ndarray:
@@ -223,7 +223,7 @@ class Recurrent(NamedTuple):
             memory=transposed(arrays[f"memory.{side}.weight"]) * unit * np.float32(2.0**MEMORY),
             memory_bias=arrays[f"memory.{side}.bias"] * np.float32(2.0**MEMORY),
             around=transposed(around) * unit * to_points,
-            # What both sides make of a place is added up, so only one of them adds the bias.
+            # The parts of both GRUs are added up for a place, so only one of them has the bias.
             around_bias=biases if side == 0 else np.zeros_like(biases),
         )
 
@@ -322,20 +322,20 @@ def find_new_prefixes(units: np.ndarray, row: int, known: Trie | None = None) ->
     #     a b d          0 2 5
     #     a e            0 3
     #     f              1
-    every = units  # all sequences, the known ones first
+    sequences = units  # all of them, the known ones first
     if known is not None:
         length = max(known.units.shape[1], units.shape[1])
-        every = np.full((len(known.units) + len(units), length), -1, units.dtype)
-        every[: len(known.units), : known.units.shape[1]] = known.units
-        every[len(known.units) :, : units.shape[1]] = units
-    order = np.lexsort(every.T[::-1])
-    ordered = every[order]
+        sequences = np.full((len(known.units) + len(units), length), -1, units.dtype)
+        sequences[: len(known.units), : known.units.shape[1]] = known.units
+        sequences[len(known.units) :, : units.shape[1]] = units
+    order = np.lexsort(sequences.T[::-1])
+    ordered = sequences[order]
     is_first = np.ones(ordered.shape, bool)  # whether a prefix is not that of the sequence before
     np.logical_or.accumulate(ordered[1:] != ordered[:-1], axis=1, out=is_first[1:])
     is_first &= ordered >= 0
     # The number of the first prefix of each length, and at the end the count of all.
     first_of_length = np.concatenate([[0], np.cumsum(is_first.sum(0))])
-    prefix = np.empty(every.shape, np.int64)  # the number of each; not used behind the end of a sequence
+    prefix = np.empty(sequences.shape, np.int64)  # the number of each; not used behind the end of a sequence
     prefix[order] = np.cumsum(is_first, axis=0) - 1 + first_of_length[:-1]
     prefixes = first_of_length[-1]
     row_of = np.full(prefixes, -1)  # the row in `States` of each; -1 so far for one that is not known

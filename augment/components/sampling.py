@@ -294,13 +294,13 @@ def _index_of_names(names: pa.Array, known: pa.Array | Sequence[str]) -> np.ndar
 
 
 def _are_among(keys: np.ndarray, wanted: np.ndarray) -> np.ndarray:
-    """Whether each wanted number (any shape, at least -1) is among some sorted keys (at least 0): a mask."""
+    """A mask of the wanted numbers (any shape, at least -1) that are among some sorted keys (at least 0)."""
     # A number above all keys is looked up behind the last one: the -2 there equals no wanted number.
     return np.append(keys, -2)[np.searchsorted(keys, wanted)] == wanted
 
 
 def _list_offsets(sizes: np.ndarray) -> np.ndarray:
-    """Where each list begins, and the end of the last: (lists + 1,); sizes: of the lists."""
+    """Where each list of these sizes begins, and where the last ends: (lists + 1,)."""
     return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
 
 
@@ -316,7 +316,7 @@ def _words_stated_of_images(word: np.ndarray, image: np.ndarray, images: int) ->
 
 
 class SharedLists(NamedTuple):
-    """Lists of ids, of which several pairs or triples may have the same. row: for each of these that of its list."""
+    """Lists of ids; several pairs or triples may share one. row: for each pair or triple, the row of its list."""
 
     lists: Ragged
     row: np.ndarray
@@ -342,8 +342,7 @@ def _rivals_that_are_false(word: np.ndarray, rows: np.ndarray, rivals: Ragged, e
         forbidden = excluded.keys(int(block_rows[0]), int(block_rows[-1]) + 1)
         is_known = np.flatnonzero(word[start : start + AT_ONCE] >= 0)
         ids, owner = rivals.entries(word[start + is_known])
-        # The number of the row of each id, in the block.
-        owner = is_known[owner]
+        owner = is_known[owner]  # of each id, its row in the block
         is_free = ~_are_among(forbidden, block_rows[owner] * STRIDE + ids)
         values.append(ids[is_free])
         sizes.append(np.bincount(owner[is_free], minlength=len(block_rows)))

@@ -36,7 +36,7 @@ PAPER_RARE = 100
 LEAST_PAIRS = 2
 # Noun, attribute and relation; the others consist of these.
 WORD_KINDS = COMPONENT_KINDS[:3]
-WORDS = ("first", "second", "third")
+WORDS = ("first", "second", "third")  # columns for the words of a component in the counts
 _PARTS: dict[str, tuple[str, ...]] = {
     "noun": ("noun",),
     "attribute": ("attribute",),
@@ -139,8 +139,9 @@ def sum_counts(tables: Sequence[pa.Table], *keys: str) -> pa.Table:
     import pyarrow as pa
 
     names = [*keys, "kind", *WORDS]
-    # The sum of a column may be null, unlike the counts of a shard.
+    # Sums made earlier have a nullable column `count`, the counts of a shard have not: "default" joins both types.
     rows = pa.concat_tables(tables, promote_options="default")
+    # Without threads, as these would change the order of the rows.
     summed = rows.group_by(names, use_threads=False).aggregate([("count", "sum")])
     return summed.rename_columns({"count_sum": "count"}).select([*names, "count"]).combine_chunks()
 
@@ -161,7 +162,7 @@ def select_vocabulary(
     id_of = {kind: {row.words[0]: number for number, row in enumerate(by_kind[kind])} for kind in WORD_KINDS}
     selected: list[tuple[object, ...]] = []
     for kind in COMPONENT_KINDS:
-        number = 0
+        number = 0  # the id of the next component of the kind
         for words, count in by_kind[kind]:
             # The ids of the words within their own kinds; a pair or triple may have words that are not selected.
             parts = [id_of[part_kind].get(word) for part_kind, word in zip(_PARTS[kind], words, strict=True)]
@@ -205,7 +206,7 @@ def are_incompatible(one: str, other: str) -> bool:
     number = NUMBERS.get(one)
     other_number = NUMBERS.get(other)
     if number is not None or other_number is not None:
-        # "One" excludes nothing: one of two dogs is one dog. Nor does a number exclude a word that is none.
+        # "One" excludes nothing: one of two dogs is one dog. A number excludes no other word than a number.
         return number != other_number and min(number or 1, other_number or 1) > 1
     return semantic_classes.are_incompatible(one, other)
 
@@ -341,7 +342,7 @@ class Exclusions:
 
 
 def _exclusions_by_object(
-    image: str, kind: str, objects: set[str], mentioned: set[tuple[str, str]], meant: Callable[[str], Ids]
+    image: str, kind: str, objects: set[str], mentioned: set[tuple[str, str]], ids_that_may_hold: Callable[[str], Ids]
 ) -> Iterator[Exclusion]:
     """One row per object, with the ids that may be true of it.
 
@@ -351,11 +352,11 @@ def _exclusions_by_object(
         objects: their names.
         mentioned: pairs of an attribute or relation and a noun, "" if the parse gives none. A pair counts for an object
             if its noun may be the same thing.
-        meant: the ids that an attribute or relation may mean.
+        ids_that_may_hold: the ids of what may be true of a thing of which an attribute or relation is said.
     """
     ids_of_noun: dict[str, set[int]] = {}
     for word, noun in mentioned:
-        if ids := meant(word):
+        if ids := ids_that_may_hold(word):
             ids_of_noun.setdefault(noun, set()).update(ids)
     for name in sorted(objects):
         same = [ids for noun, ids in ids_of_noun.items() if not noun or noun == name or may_corefer(noun, name)]

@@ -39,7 +39,8 @@ def in_one_sentence(caption: Caption, first: int, second: int) -> bool:
 
 
 def begins_sentence(caption: Caption, index: int) -> bool:
-    """Whether a token begins the text, a sentence, a quotation, or what follows a colon or a dash, so that a capital
-    there is none of the word itself.
+    """Whether a token begins the text, a sentence, a quotation, or what follows a colon or a dash.
+
+    There a capital says nothing of the word: it need not be a name.
     """
     return index == 0 or caption.tokens[index - 1].text in OPENING

@@ -25,7 +25,7 @@ from .wordnet import WordNet
 
 Coreference = Literal["related", "overlap"]
 Key = TypeVar("Key")
-CAPTIONS = 64
+CAPTIONS = 64  # number of captions whose results are cached
 NOUNS = 4096  # number of nouns whose results are cached; a large corpus has far more
 PAIRS = 1 << 14  # number of pairs of nouns whose results are cached
 COMPARED = 512  # number of nouns for which it is cached which others say less
@@ -37,7 +37,7 @@ class Meaning(NamedTuple):
     words: the noun and its head.
     synsets: their WordNet senses in use.
     above: these and all their hypernyms.
-    same: nouns in a common group of the table.
+    same: nouns that the table puts in a group with it ("couch" and "sofa").
     implied: nouns that the table says it implies ("rider" implies "horse").
     """
 
@@ -50,7 +50,7 @@ class Meaning(NamedTuple):
 
 @lru_cache(maxsize=NOUNS)
 def meaning(noun: str) -> Meaning:
-    """The meaning of a noun or compound."""
+    """What WordNet and the table of overlaps say that a noun or compound may name; the fields: see `Meaning`."""
     wordnet = WordNet.load()
     table = noun_overlap_table()
     nothing = frozenset[str]()
@@ -58,7 +58,8 @@ def meaning(noun: str) -> Meaning:
     synsets = frozenset(synset for word in words for synset in wordnet.senses_in_use(word, "n"))
     above = frozenset[int]().union(*map(wordnet.closure, synsets))
     same = nothing.union(*(table.groups.get(word, nothing) for word in words))
-    implying = {*words, "person"} if is_person(noun) else words  # what "person" implies, every person does
+    # A rider implies a horse; and whatever "person" implies, such as a face, a rider implies, too.
+    implying = {*words, "person"} if is_person(noun) else words
     implied = (table.implied.get(word, nothing) for word in implying)
     return Meaning(words=words, synsets=synsets, above=above, same=same, implied=nothing.union(*implied))
 
@@ -104,8 +105,8 @@ def may_corefer(one: str, other: str) -> bool:
 
 
 def more_general(nouns: frozenset[str], noun: str) -> frozenset[str]:
-    """The ones among `nouns` that name what `noun` names, but less specifically (see `says_less`)."""
-    # The nouns of one image are mostly those of another, so what is known of pairs is kept, by `noun`.
+    """Those of `nouns` that name what `noun` names, but less specifically (see `says_less`)."""
+    # The nouns of one image are mostly those of another, so the results for pairs are kept.
     compared = _compared(noun)
     new = nouns - compared.asked
     if new:

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from thinc.api import Model
 
 GRID = 2.0**-20
-TO_GRID = 1.5 * 2**52 * GRID  # x + TO_GRID - TO_GRID is x rounded to GRID, for |x| < 2^31
+# Near this number float64 values lie GRID apart: adding it drops the finer bits of x, for |x| < 2^31.
+TO_GRID = 1.5 * 2**52 * GRID
 ROWS = 256  # number of rows that are multiplied at once; the result does not depend on it
 
 
@@ -47,8 +48,9 @@ class ExactOps(NumpyOps):
 
 
 def on_grid(array: np.ndarray) -> np.ndarray:
-    """An array in float64, rounded to multiples of GRID."""
+    """An array in float64, rounded to multiples of GRID; the same on every processor."""
     rounded = array.astype(np.float64)
+    # The first addition rounds, see TO_GRID; the second restores the size, exactly.
     rounded += TO_GRID
     rounded -= TO_GRID
     return rounded
@@ -75,7 +77,8 @@ def embed_once(model: Model, docs: Sequence[Doc], is_train: bool) -> Forward:
     """
     extract, flatten, *layers, unflatten = model.layers
     features = flatten.predict(extract.predict(docs))
-    rows = np.ascontiguousarray(features.dataXd)
+    rows = np.ascontiguousarray(features.dataXd)  # (words, features)
+    # Each row seen as one value of so many bytes, so that equal words are equal values.
     _, first, which = np.unique(rows.view(f"V{rows.strides[0]}"), return_index=True, return_inverse=True)
     ragged: Any = Ragged  # its types are not those of NumPy
     vectors = ragged(rows[first], np.array([len(first)], np.int32))

@@ -40,7 +40,7 @@ _PRONOUNS = {word: form for form, word in _FORMS.items()} | {
     "theirs": ("plural", "object"),
 }
 _PLACES = frozenset(["top", "front", "back", "side", "middle"])  # within prepositions: "on top of it"
-_LISTED: dict[str, frozenset[str]] = _WORDS["letters"]
+_LISTED: dict[str, frozenset[str]] = _WORDS["letters"]  # lists of words and letters, for "a" or "an" before initials
 # No English word matches: no vowel (tv, lcd), or two initial consonants that English does not combine (fbi, mri).
 _LETTERS = re.compile(
     r"[^aeiouy]+$|f[bcdfghkmnpqstvwxz]|h(?!mong)[b-df-hj-np-tv-xz]|l[bcdfgkmnpqrstvwxz]|m[bdfghjklmpqrstvxz]"
@@ -67,9 +67,9 @@ _NUMBER = re.compile(r"8|1[18](?:\d\d)?(?!\d)|1[18](?:,?\d{3})+(?!\d)")  # eight
 
 
 def singular_form(dependents: Sequence[Token], possessed: bool) -> str:
-    """The form of a singular noun: "a", "some", "the" or "bare", by which determiner it has, or none.
+    """The form of a singular noun, by its determiner: "a", "some", "the", or "bare" without one.
 
-    dependents: those before it. possessed: whether a possessive 's precedes it, which depends on the owner, not on it.
+    dependents: its dependents before it. possessed: whether a possessive 's precedes it (a dependent of the owner).
     """
     words = [token.lower for token in dependents]
     if not SINGULAR_DETERMINERS.isdisjoint(words):
@@ -123,9 +123,9 @@ def plural_of(noun: str) -> str:
             return noun[: len(noun) - len(ending)] + of_many
     if last.endswith(("f", "o")):
         return noun + ("es" if last in _REGULAR["in_oes"] else "s")
-    # What follows the tables and rules above is left to inflect, which is slow to load.
+    # All other nouns are left to inflect, which is slow to load.
     many = _inflect_engine().plural_noun(last)
-    # "Jeans", "pants": what ends in "s" and would take another has no singular.
+    # "Jeans", "pants": a noun in "s" that would take another "s" has no singular.
     return noun if last.endswith("s") and many == last + "s" else first + many
 
 
@@ -219,7 +219,7 @@ def _has_clause_between(caption: Caption, first: int, last: int) -> bool:
 
 
 def _has_stray_conjunct(caption: Caption, agreeing: set[int]) -> bool:
-    """Whether a verb in the singular follows "and" or "then" behind those that agree with a noun, and is none of them.
+    """Whether "and" or "then" joins a verb in the singular to those that agree with a noun, and it is none of these.
 
     "A man speaks and **moves** objects", "an engine idles, then **begins** to rev".
 
@@ -234,7 +234,7 @@ def _has_stray_conjunct(caption: Caption, agreeing: set[int]) -> bool:
         conjunction = caption.word(token.index - 1)
         if token.index in agreeing or conjunction not in ("and", "then", "or", "but"):
             continue
-        # Parses take such verbs for nouns, and their subjects for others: each of these cases is one that they make.
+        # Parses take such verbs for nouns, or give them a wrong subject. Each case below is such a mistake.
         is_third = is_third_person(token.lower)
         if token.tag in ("NNS", "NN") and is_third:
             base = base_of_third_person(token.lower)
@@ -252,10 +252,10 @@ def _has_stray_conjunct(caption: Caption, agreeing: set[int]) -> bool:
 
 @cache
 def base_of_third_person(word: str) -> str | None:
-    """The verb that a word is the third person singular of: "revs" -> "rev", "carries" -> "carry"; None: of none."""
-    is_verb = WordNet.load().senses
+    """The base form of a third person singular: "revs" -> "rev", "carries" -> "carry"; None if the word is none."""
+    senses = WordNet.load().senses
     for base in (word[:-1], word[:-2], word[:-3] + "y"):
-        if base and is_verb(base, "v") and third_person(base) == word:
+        if base and senses(base, "v") and third_person(base) == word:
             return base
     return None
 
@@ -266,7 +266,7 @@ def is_third_person(word: str) -> bool:
 
 
 def _has_no_subject(caption: Caption, verb: Token) -> bool:
-    """Whether nothing that a finite verb may agree with is its subject, and it is joined to no other verb."""
+    """Whether a finite verb has no subject that it may agree with, and is not joined to another verb."""
     subject = caption.first_dependent(verb.index, "nsubj", "nsubjpass", "expl", "csubj")
     if subject is None:
         return verb.dep in ("pobj", "dobj", "compound", "npadvmod", "appos", "dep")
@@ -294,7 +294,7 @@ def _verb_is_unclear(caption: Caption, noun: Token, *, plural: bool) -> bool:
     following = tokens[noun.index + 1] if noun.index + 1 < len(tokens) else None
     is_followed_by_verb = _may_agree(caption.word(noun.index + 1), plural=plural)
 
-    # "A hammer | hits metal": what it is the subject of passes for a noun.
+    # "A hammer | hits metal": the verb passes for a noun.
     is_subject = noun.dep in ("nsubj", "nsubjpass")
     if is_subject and above.pos not in ("VERB", "AUX") and _may_agree(above.lower, plural=plural):
         return True
@@ -448,14 +448,16 @@ def _agreeing_verbs(caption: Caption, noun: Token, *, plural: bool) -> Iterator[
         yield head
 
 
-def pronoun_edits(caption: Caption, noun: int, *, old: Gender | None, new: str, plural: bool) -> list[Edit] | None:
+def pronoun_edits(
+    caption: Caption, noun: int, *, old_gender: Gender | None, new_noun: str, plural: bool
+) -> list[Edit] | None:
     """The edits that make pronouns agree with the word that replaces a noun.
 
     Args:
         caption: its pronouns are looked at.
         noun: the token index of the noun.
-        old: the gender of the noun; None if it is plural.
-        new: the lemma that replaces it.
+        old_gender: of the noun; None if it is plural.
+        new_noun: the lemma that replaces it.
         plural: whether the replacement is plural.
 
     Returns:
@@ -464,7 +466,7 @@ def pronoun_edits(caption: Caption, noun: int, *, old: Gender | None, new: str, 
     edits = []
     for token in caption.pronouns:
         form = _PRONOUNS.get(token.lower)
-        if form is None or token.dep == "expl":
+        if form is None or token.dep == "expl":  # expl: "it is raining", which refers to nothing
             continue
         kind, role = form  # such as ("male", "possessive") for "his", ("plural", "subject") for "they"
         if token.lower == "her" and token.tag == "PRP":
@@ -472,19 +474,19 @@ def pronoun_edits(caption: Caption, noun: int, *, old: Gender | None, new: str, 
         following = caption.tokens[token.index + 1 : token.index + 2]
         if role == "object" and any(word.tag in ("VBZ", "MD") for word in following):
             role = "subject"  # whatever the parse makes of it: "a bird as it stands"
-        if not _pronoun_fits(kind, old):
+        if not _pronoun_fits(kind, old_gender):
             continue
         is_elsewhere = not in_one_sentence(caption, noun, token.index)
         is_antecedent = _is_antecedent(caption, noun, token, kind)
-        if is_antecedent and kind in ("male", "female") and old == "thing":
+        if is_antecedent and kind in ("male", "female") and old_gender == "thing":
             # "A girl sits there. A dog lies in front of **her**": what fits less well here may mean a noun before this
             # sentence.
             whole_token = caption.whole.tokens[caption.first_token + token.index]
             is_antecedent = _is_antecedent(caption.whole, caption.first_token + noun, whole_token, kind)
         if not is_antecedent and not (is_elsewhere and noun < token.index):
             continue
-        new_gender = gender(new)
-        if kind == "plural" and not plural and old is not None and new_gender != "any":
+        new_gender = gender(new_noun)
+        if kind == "plural" and not plural and old_gender is not None and new_gender != "any":
             return None  # "a child … their toy": nobody says "their" of one dog or tree
         # What the pronoun has to be: a gender, or "plural".
         wanted: str = new_gender

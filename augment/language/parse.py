@@ -35,9 +35,9 @@ if TYPE_CHECKING:
     from spacy.tokens import Doc
 
 SHIPPED = data_path("english_parser")
-UNUSED = ("ner", "senter", "textcat")
-NEEDED = ("tagger", "parser")
-CACHED_RULER = "negcap_cached_attribute_ruler"
+UNUSED = ("ner", "senter", "textcat")  # parts of a spaCy model that are not loaded
+NEEDED = ("tagger", "parser")  # parts that it must have
+CACHED_RULER = "negcap_cached_attribute_ruler"  # the name of CachedAttributeRuler among spaCy's parts
 # So many texts are parsed together, or fewer of more tokens: memory grows by about 15 KB a token.
 TEXTS = 512
 TOKENS = 16_384
@@ -60,7 +60,7 @@ GOING = frozenset(
     "climb come crawl cycle dash descend drive fly glide go head hike hop jog jump leap march move paddle race ride "
     "run scramble skate skateboard ski sled slide snowboard sprint step stroll swim travel trek trot wade walk".split()
 )
-WAYS = ("up", "down")
+WAYS = ("up", "down")  # particles of GOING that are prepositions before a way: "walks down the street"
 # The token attributes that rules of an attribute ruler may look at if its results are to be cached.
 LOOKED_AT: list[int | str] = ["LOWER", "TAG", "DEP", "POS"]
 # A rule of an attribute ruler: the `patterns` of tokens that it matches, and the `attrs` that it sets.
@@ -158,8 +158,8 @@ def without_trailing_tags(text: str) -> str:
 
 
 def _parse_texts(texts: Sequence[str], nlp: Language) -> Iterator[Any]:
-    """The texts as spaCy's Docs, in order, parsed without their trailing tags; one of more than MAX_TOKENS tokens is
-    empty. (spaCy's type stubs lack attributes of a Doc, hence the type.)
+    """The texts as spaCy's Docs, in order, parsed without their trailing tags; the Doc of a text with more tokens than
+    MAX_TOKENS is empty. (The type is Any because spaCy's type stubs lack attributes of a Doc.)
     """
     batch: list[Doc] = []
     tokens = 0
@@ -188,7 +188,7 @@ def parse_table(captions: pa.Table, spacy_model: str | None = None) -> pa.Table:
     arrays = [np.zeros((0, len(attributes)), np.uint64)]
     lengths = []
     chunk_counts = []
-    chunks: list[tuple[int, int, int]] = []
+    chunks: list[tuple[int, int, int]] = []  # (start, end, root) of each noun phrase, whose last token is its root
     for doc in _parse_texts(captions.column("text").to_pylist(), nlp):
         arrays.append(doc.to_array(attributes))
         lengths.append(len(doc))
@@ -224,13 +224,12 @@ def parse_table(captions: pa.Table, spacy_model: str | None = None) -> pa.Table:
     tokens = (start, start + of_tokens["LENGTH"].astype(np.int32), *words, heads.astype(np.int32))
     columns = [captions.column(name) for name in ("caption_id", "image_id", "split", "origin", "text")]
     columns.append(lists("tokens", lengths, tokens))
-    # (start, end, root) of each chunk, turned into one array for each of the three.
     columns.append(lists("chunks", chunk_counts, list(np.array(chunks, np.int32).reshape(-1, 3).T)))
     return pa.Table.from_arrays(columns, schema=PARSES)
 
 
 def repair_parse(columns: Mapping[str, np.ndarray], lengths: np.ndarray, strings: StringStore) -> None:
-    """Correct the subjects of second and inverted clauses, and the ways of going, in place.
+    """Correct, in place, the subjects of second and inverted clauses, and "up" and "down" ("walks down a street").
 
     Args:
         columns: arrays over the tokens of all texts, each (tokens,). LEMMA, TAG and DEP hold hashes of `strings`; HEAD
@@ -243,18 +242,18 @@ def repair_parse(columns: Mapping[str, np.ndarray], lengths: np.ndarray, strings
     heads = columns["HEAD"]
 
     def among(values: np.ndarray, labels: Iterable[str]) -> np.ndarray:
-        return np.isin(values, np.array([strings[label] for label in sorted(labels)], np.uint64))
+        return np.isin(values, np.array([strings[label] for label in sorted(labels)], np.uint64))  # hashes
 
     _repair_ways(columns, among, strings)
     finite = np.flatnonzero(among(tags, FINITE))
     main = np.where(among(deps[finite], AUXILIARIES), heads[finite], finite)  # "flying" for "is" in "is flying"
     has_subject = np.zeros(len(tags), bool)
     has_subject[heads[among(deps, SUBJECTS)]] = True
-    # The first token of the text of each finite verb, and the one behind its last.
+    # For each finite verb, where its text starts among all tokens, and where it ends (exclusive).
     starts = np.repeat(np.cumsum(lengths) - lengths, lengths)[finite]
     ends = np.repeat(np.cumsum(lengths), lengths)[finite]
     nouns = among(tags, SINGULAR | PLURAL)
-    # Masks over the finite verbs of all texts, so that only few verbs need a look at the tokens around them.
+    # Masks over the finite verbs, by which most are passed over: only for few the tokens around them are looked at.
     behind_noun = (finite > starts) & nouns[finite - 1]
     fronted = among(tags[starts], FIRST) if len(finite) else behind_noun
     for number in np.flatnonzero(behind_noun & (fronted | ~has_subject[main])).tolist():
@@ -269,7 +268,10 @@ def repair_parse(columns: Mapping[str, np.ndarray], lengths: np.ndarray, strings
 def _repair_ways(
     columns: Mapping[str, np.ndarray], among: Callable[[np.ndarray, Iterable[str]], np.ndarray], strings: StringStore
 ) -> None:
-    """Make the particle of a verb of GOING the preposition of what the parser calls its object, directly after it."""
+    """Make "up" or "down" after a verb of GOING a preposition of the object directly after it: "walks down a street".
+
+    columns, among, strings: those of `repair_parse`.
+    """
     deps = columns["DEP"]
     heads = columns["HEAD"]
     lemmas = columns["LEMMA"]
@@ -280,13 +282,13 @@ def _repair_ways(
     for way in np.flatnonzero(is_way).tolist():
         verb = heads[way]
         objects = np.flatnonzero(is_object & (heads == verb))
-        behind = objects[objects > way]
-        # "goes up quickly a hill" is not directly after it: all words between belong to the object.
-        if len(behind) and (heads[way + 1 : behind[0]] == behind[0]).all():
+        following = objects[objects > way]
+        # Directly after it: all words between depend on the object, as "a" in "down a street" does.
+        if len(following) and (heads[way + 1 : following[0]] == following[0]).all():
             columns["TAG"][way] = strings.add("IN")
             deps[way] = strings.add("prep")
-            deps[behind[0]] = strings.add("pobj")
-            heads[behind[0]] = way
+            deps[following[0]] = strings.add("pobj")
+            heads[following[0]] = way
 
 
 @dataclass(frozen=True)
@@ -343,24 +345,27 @@ class _Text:
                 self.attach(child, first_verb)
 
     def repair_inversion(self, finite: int, verb: int) -> None:
-        """Make the noun after a verb its subject if the clause begins with a prepositional or participle phrase."""
+        """Make the noun after a verb its subject if the clause begins with a prepositional or participle phrase.
+
+        "On a desk sits a keyboard": "keyboard" becomes the subject. finite, verb: as in `repair_second_clause`.
+        """
         dependents = self.children(verb)
-        left = [child for child in dependents if child < finite]
+        before = [child for child in dependents if child < finite]
         first = self.start
-        subject = next((child for child in left if self.dep(child) == "nsubj"), None)
+        subject = next((child for child in before if self.dep(child) == "nsubj"), None)
         if subject is not None:
-            # "On a desk sits a keyboard": the parser takes the desk for the subject, and leaves "on" without an object.
-            between = all(self.head(token) != verb for token in range(first + 1, finite) if token != subject)
-            if self.dep(first) != "prep" or self.head(first) != verb or self.children(first) or not between:
+            # The parser takes the desk for the subject, and leaves "on" without an object: this must be the case.
+            is_alone = all(self.head(token) != verb for token in range(first + 1, finite) if token != subject)
+            if self.dep(first) != "prep" or self.head(first) != verb or self.children(first) or not is_alone:
                 return
-        if any(self.dep(child) not in FRONTED for child in left if child != subject):
+        if any(self.dep(child) not in FRONTED for child in before if child != subject):
             return
-        behind = [child for child in dependents if child > max(finite, verb) and self.tag(child) in SINGULAR | PLURAL]
-        if not behind or self.dep(behind[0]) not in ("dobj", "attr", "nsubj"):
+        nouns = [child for child in dependents if child > max(finite, verb) and self.tag(child) in SINGULAR | PLURAL]
+        if not nouns or self.dep(nouns[0]) not in ("dobj", "attr", "nsubj"):
             return
         if subject is not None:
             self.attach(subject, first, "pobj")
-        self.attach(behind[0], verb, "nsubj")
+        self.attach(nouns[0], verb, "nsubj")
 
 
 def is_cacheable(rules: Iterable[Rule]) -> bool:

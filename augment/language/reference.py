@@ -27,7 +27,7 @@ ORDINALS = frozenset("first second third fourth fifth sixth seventh eighth ninth
 # What introduces one more thing of a kind: "a kitten … another kitten", "a camel … a second camel".
 FURTHER = ORDINALS - {"first", "last"} | {"another", "other", "same"}
 PAIRS = frozenset("pair couple duo trio group".split())  # "the pair walks", of a man and a woman
-SINGLE = frozenset("single lone sole solitary".split())
+SINGLE = frozenset("single lone sole solitary".split())  # "a single dog": there is only one
 # What an apposition may follow, and begin with: "a man, maybe a farmer, drives".
 APPOSING = frozenset([",", "(", *HYPHENS])
 HEDGES = frozenset("maybe perhaps probably possibly likely namely mostly apparently".split())
@@ -38,8 +38,9 @@ MUTUAL = (("each", "other"), ("one", "another"))
 def other_mentions(caption: Caption, noun: int) -> tuple[int, ...]:
     """The other nouns of a caption that name the same thing as the noun at a token.
 
-    They are the same noun, if the later of the two is definite ("a sink … the sink") or stands without a determiner in
-    another sentence; in another sentence also a definite noun that may name the same thing ("a poodle … The dog").
+    The same noun counts if the later of the two is definite ("a sink … the sink"), or stands without a determiner in
+    another sentence. Another noun counts if it may name the same thing, the later one is definite, and it stands in
+    another sentence ("a poodle … The dog").
     """
     # The later one of two mentions has to be definite: "a dog ... a dog" may be two dogs.
     this = caption.tokens[noun]
@@ -78,9 +79,10 @@ def _is_bare(caption: Caption, noun: Token) -> bool:
 
 
 class Member(NamedTuple):
-    """A word that stands for members of a set: its token, the word, and the lemma of its noun, "" if it has none.
+    """A word that stands for members of a set, such as "other" of "the other dog".
 
-    The two, the couple and the like count as "both".
+    token: its number. word: in lower case; "both" for "the two", "the couple" and the like. noun: the lemma of its noun
+    ("dog"), "" if it stands alone.
     """
 
     token: int
@@ -177,9 +179,9 @@ def listed_nouns(caption: Caption) -> frozenset[int]:
 
 
 def _is_apposed_conjunct(caption: Caption, above: Token, conjunct: Token) -> bool:
-    """Whether what the parse calls a conjunct lists what the noun above it names: "two men, **a black man** and …".
+    """Whether a conjunct by the parse really lists what the noun above it names: "two men, **a black man** and …".
 
-    Parses often make it a conjunct of a noun that may name the same, without a conjunction before it.
+    above: the noun that it is a conjunct of. Parses often err so, where no conjunction stands between the two.
     """
     if conjunct.dep != "conj" or above.dep == "conj" or not _follows_comma(caption, conjunct):
         return False
@@ -199,23 +201,25 @@ def _listed_behind_colon(caption: Caption, colon: int) -> set[int]:
         and (caption.has_dependent(chunk.root, "nummod") or caption.tokens[chunk.root].tag == "NNS")
     ]
     members = [chunk.root for chunk in heads if chunk.start > colon]
-    return {*sets, *members} if sets and members else set()
+    return {*sets, *members} if sets and members else set[int]()
 
 
 def _members_behind(caption: Caption, counted: Token) -> set[int]:
-    """What a sentence lists of a counted set behind a comma: "five people in a room, three **men** and two **women**".
+    """The tokens of the nouns by which a sentence lists a counted set after a comma.
 
-    Whatever the parse makes of it: nouns with a determiner or number that may name members of the set.
+    "five people in a room, three **men** and two **women**". The parse is not asked: a noun counts if it has a
+    determiner or number, is not definite, and may name members of the set.
     """
     members = set[int]()
     has_comma = False
     for token in caption.tokens[counted.index + 1 :]:
         if not in_one_sentence(caption, counted.index, token.index):
             break
-        has_comma = has_comma or token.text in APPOSING
+        has_comma = has_comma or token.text in APPOSING  # a comma, bracket or dash
         is_other_noun = token.pos in NOUN_POS and token.lemma != counted.lemma
-        is_new = is_other_noun and caption.has_dependent(token.index, "nummod", "det")
-        if has_comma and is_new and not _is_definite(caption, token) and may_corefer(counted.lemma, token.lemma):
+        is_determined = caption.has_dependent(token.index, "nummod", "det")
+        is_indefinite = is_other_noun and is_determined and not _is_definite(caption, token)
+        if has_comma and is_indefinite and may_corefer(counted.lemma, token.lemma):
             members.add(token.index)
     return members
 

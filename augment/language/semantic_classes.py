@@ -22,7 +22,7 @@ from .wordnet import WordNet, senses_of_entry
 Gender = Literal["male", "female", "any", "thing"]
 # Words for several persons that do not say how many.
 GROUPS = {"group", "crowd", "couple", "family", "team", "people", "pair", "trio", "band", "bunch"}
-# The share of a noun's uses from which on it may name persons: many words do so in a rare sense only.
+# A noun may name persons if it does so in more than this share of its uses: many words have a rare sense that does.
 PERSON_SHARE = 0.4
 
 
@@ -219,10 +219,11 @@ def attribute_table() -> Attributes:
 def are_incompatible(one: str, other: str) -> bool:
     """Whether two attributes cannot both be true of a thing: red~blue, wet~dry; not red~pink, young~tall.
 
-    True for words of a common dimension, unless the table lists them as compatible; for a word that is not in the
-    table, only if they are direct antonyms in WordNet.
+    True for words of a common dimension (colour, size …), unless the table lists them as compatible or one as vague
+    ("full"). If a word is not in the table, true only of direct antonyms in WordNet.
     """
     table = attribute_table()
+    # `compatible` has each pair in both orders.
     if one == other or (one, other) in table.compatible or not table.vague.isdisjoint((one, other)):
         return False
     dimensions_of_one = table.dimensions.get(one)

@@ -52,7 +52,7 @@ REFERENCE_CAPTIONS = 5_000
 # that only the corpus has need more (negcap.augment.lexicon.lexicon.FLOOR): among these are misspelled ones.
 LEAST_OF_FAR = 2
 OF_A_WORLD = tuple(name for name, kind in KINDS.items() if kind.least_count is None)  # nouns, attributes, verbs
-TINY = 1e-300
+TINY = 1e-300  # avoids a division by 0
 ENTRY = ["kind", "entry"]
 KEY = ["kind", "entry", "place"]
 
@@ -98,12 +98,12 @@ class ContextGains(NamedTuple):
 
     of_class: log lift of each class, (classes,).
     gain: for each entry seen in the context, its log lift beyond that of its class.
-    without: for each of these, the change of its gain if one occurrence is not counted.
+    correction: for each of these, what is added to its gain if one occurrence of it is not counted.
     """
 
     of_class: np.ndarray
     gain: np.ndarray
-    without: np.ndarray
+    correction: np.ndarray
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,7 +163,8 @@ class Entries:
         """
         # A product of experts: the log lifts of the contexts add up.
         gains = np.zeros(len(self.names))
-        # A memoryview, in which `bisect_left` finds a number without making arrays of one.
+        # The entries seen in each context, ascending, one context after the other (see Layout). As a memoryview, in
+        # which `bisect_left` finds a number without making arrays of one.
         seen_entries = self.layout.seen_entries.data
         for context in contexts:
             if context not in self.layout.contexts:
@@ -173,9 +174,9 @@ class Entries:
             if old is not None:
                 start = self.layout.starts[number]
                 end = self.layout.starts[number + 1]
-                row = bisect_left(seen_entries, old, start, end)
-                if row < end and seen_entries[row] == old:
-                    gains[old] += self._gains_in_context(number).without[row - start]
+                position = bisect_left(seen_entries, old, start, end)
+                if position < end and seen_entries[position] == old:  # the context has counts of it
+                    gains[old] += self._gains_in_context(number).correction[position - start]
         return read_only(gains)
 
     @cached(CONTEXTS)
@@ -199,6 +200,7 @@ class Entries:
         rows = self._rows(number)
         classes = self.layout.classes
         above = int(self.layout.above[number])  # the broader context
+        # The entries that were seen in the context, and how often each: (seen entries,).
         entry = self.layout.seen_entries[rows]
         seen = self.seen[rows]
         lift = self._class_lift(number)
@@ -211,7 +213,8 @@ class Entries:
         # One call of `log` for all three: a call takes longer than so few numbers.
         logs = DISCOUNT * log(np.concatenate([beyond_class, without_one, np.maximum(lift, 1e-12)]))
         gain, gain_without, of_class = np.split(logs, [len(seen), 2 * len(seen)])
-        return ContextGains(of_class=read_only(of_class), gain=read_only(gain), without=read_only(gain_without - gain))
+        correction = read_only(gain_without - gain)
+        return ContextGains(of_class=read_only(of_class), gain=read_only(gain), correction=correction)
 
     @cached(CONTEXTS)
     def _usual_probabilities(self, above: int) -> np.ndarray:
@@ -246,7 +249,7 @@ class Entries:
     def _class_lift(self, number: int) -> np.ndarray:
         """p(k | f) / p(k): how much likelier each class k of words is in context f than anywhere, (classes,).
 
-        If the context has a broader one (`above`), the latter's p(k | f) takes the place of p(k).
+        If the context has a broader one (`above`), the ratio is to p(k | broader context).
         """
         usual = self._class_shares
         above = int(self.layout.above[number])
@@ -275,8 +278,8 @@ class Entries:
         """
         if form not in self.priors or not len(slots):
             return np.zeros((len(slots), len(self.names)))
-        known: Sequence[int | None] = olds or [None] * len(slots)
-        gains = [self.gains(contexts, old) for contexts, old in zip(slots, known, strict=True)]
+        old_of_slot: Sequence[int | None] = olds or [None] * len(slots)
+        gains = [self.gains(contexts, old) for contexts, old in zip(slots, old_of_slot, strict=True)]
         logits = self.priors[form] + np.stack(gains)
         # The softmax of each row; one in which no entry has the form is all -inf, and becomes zeros.
         peak = np.maximum.reduce(logits, axis=1, initial=-inf, keepdims=True)
@@ -286,8 +289,10 @@ class Entries:
         return weights
 
     def factors(self, names: Sequence[str], *, plural: bool = False) -> np.ndarray:
-        """The balance factors of entries, by name: (names,); 1 for one that is not in the lexicon."""
-        factors = self.balance[int(plural)]
+        """The balance factors of named entries: (names,); 1 for a name that the lexicon lacks. They multiply weights of
+        replacements, so that each word is inserted as often as it is removed (negcap.augment.balance).
+        """
+        factors = self.balance[int(plural)]  # row 0 is of singulars, row 1 of plurals
         number = self.number
         return np.array([factors[number[name]] if name in number else 1.0 for name in names])
 
@@ -315,7 +320,7 @@ def layout_of(keys: Keys, kind: str) -> Layout:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    nouns = kind == "noun"
+    are_nouns = kind == "noun"
     of_kind = np.flatnonzero(pc.equal(keys.table["kind"], kind).to_numpy())
     rows = keys.table.take(pa.array(of_kind)).append_column("row", pa.array(of_kind)).combine_chunks()
     # Each entry has one row without a place, by which it is named and numbered; all others are of a form or a context.
@@ -324,7 +329,7 @@ def layout_of(keys: Keys, kind: str) -> Layout:
     rows = rows.filter(pc.not_equal(rows["place"], "")).combine_chunks()
     # The arrays from here on have one number for each row: first that of its entry.
     entry = pc.index_in(rows["entry"], pa.array(names, pa.string())).to_numpy().astype(np.int32)
-    table_row = rows["row"].to_numpy()
+    table_row = rows["row"].to_numpy()  # its number in the whole table
     encoded = rows["place"].combine_chunks().dictionary_encode()
     places = encoded.dictionary.to_pylist()  # distinct
     place = encoded.indices.to_numpy()  # the number in `places`
@@ -352,8 +357,8 @@ def layout_of(keys: Keys, kind: str) -> Layout:
         seen_entries=read_only(entry[order]),
         rows=table_row[order],
         above=np.array([contexts.get(broader_context(name), -1) for name in contexts], int),
-        classes=read_only(np.array([semantic_class(name) if nouns else 0 for name in names], np.int32)),
-        class_count=CLASSES if nouns else 1,
+        classes=read_only(np.array([semantic_class(name) if are_nouns else 0 for name in names], np.int32)),
+        class_count=CLASSES if are_nouns else 1,
     )
 
 
@@ -421,12 +426,14 @@ def blend_counts(
     for entry, rows in groupby(sorted(own), key=lambda row: row[:2]):
         start, end = rows_of_reference.get(entry, (0, 0))
         rows_of_entry = list(rows)
-        here = pa.array([place for _, _, place, _ in rows_of_entry], pa.string())
-        for row, position in zip(rows_of_entry, pc.index_in(here, places[start:end]).to_pylist(), strict=True):
-            kind, _, _, times = row
+        places_of_entry = pa.array([place for _, _, place, _ in rows_of_entry], pa.string())
+        # Which row of the entry in the reference has the same place; None if it has none.
+        positions = pc.index_in(places_of_entry, places[start:end]).to_pylist()
+        for row, position in zip(rows_of_entry, positions, strict=True):
+            kind, _, _, count = row
             if position is not None:
-                blended[start + position] += times
-            elif times > 1 or kind == "surface":  # a single count in a context is noise, a written form is none
+                blended[start + position] += count
+            elif count > 1 or kind == "surface":  # a single count is noise in a context, but not of a written form
                 added.append(row)
     table = reference.set_column(3, reference.schema.field("count"), pa.array(blended))
     if added:  # else the key columns are those of the reference, and so is the layout that is cached for them

@@ -32,27 +32,27 @@ if TYPE_CHECKING:
 
 PAPER_RARE = 200  # VSE-C: "more than 200 occurrences"
 PAPER_CAPTIONS = 566_435  # COCO train + restval, the corpus of the papers' thresholds
-FLOOR = 5
+FLOOR = 5  # occurrences that a word needs in a small corpus, too
 UNIT = "unit"  # the kind of the units of the cloze model in a table of factors
 # Below this share of plurals among the mentions of a noun, raters called 9 of 10 numerals above one odd ("on four
-# beaches", "two fields"), above it 27 % of 190. SPARE is added to the plurals, so that 50 mentions without one are few.
+# beaches", "two fields"), above it 27 % of 190.
 RARELY_PLURAL = 0.01
-SPARE = 0.5
+EXTRA_PLURALS = 0.5  # added to the plurals counted, so that no noun with at most 50 mentions is below that share
 COUNTED = "counted"  # the `place` of a row that counts a noun's mentions with "a", "one" or the like
 MISTAGGED = 0.1  # a word tagged as a plural less often than this share of its singular is a mistake of the tagger
 NOUNS = 4096  # number of nouns whose results are cached
 
 
 def default_min_count(captions: int, rare: int = PAPER_RARE) -> int:
-    """The least count of a frequent word: above `rare` in PAPER_CAPTIONS captions, scaled to theirs, at least FLOOR."""
+    """The least count of a frequent word: more than `rare` times captions / PAPER_CAPTIONS (at most 1), or FLOOR."""
     return max(FLOOR, rare * min(captions, PAPER_CAPTIONS) // PAPER_CAPTIONS + 1)
 
 
 def observations(caption: Caption) -> Iterator[tuple[str, str, str]]:
     """What a caption adds to the counts of a lexicon: kind, entry and place, such as ("noun", "dog", "left:a").
 
-    An entry is counted once without a place (""), in its form, and in each of its contexts. So are the written forms of
-    nouns and verbs: ("surface", "dog", "nns:dogs"). See negcap.schemas.captions.
+    An entry is counted once without a place (""), once in its form, and once in each of its contexts. The written forms
+    of nouns and verbs are counted as well: ("surface", "dog", "nns:dogs"). See negcap.schemas.captions.
     """
     for kind in KINDS.values():
         for slot in kind.slots(caption):
@@ -66,7 +66,7 @@ def observations(caption: Caption) -> Iterator[tuple[str, str, str]]:
         yield "surface", noun.entry, tag + caption.span(noun.start, noun.end).lower()
         if noun.end - noun.start > 1:  # a compound: its head is counted, too
             yield "surface", root.lemma, tag + root.lower
-        if noun.form == "a":  # so it is countable
+        if noun.form == "a":  # which only countable nouns have
             yield "surface", root.lemma, COUNTED
     for verb in verb_slots(caption):
         yield "surface", verb.entry, f"{caption.tokens[verb.start].tag.lower()}:{caption.lowered[verb.start]}"
@@ -88,7 +88,7 @@ def select_entries(
     min_concreteness: float,
     attributes: frozenset[str] | None = None,
 ) -> pa.Table:
-    """Select the counted words that may replace others, with their counts, sorted by kind, word and context (`place`).
+    """Select the counts of the words that may replace others, sorted by kind, word and context (`place`).
 
     Nouns need at least `min_count` occurrences as the head of a noun phrase and a concreteness of at least
     `min_concreteness`, and must not be vague. Words for persons count as concrete, since photos show persons, whatever
@@ -113,11 +113,11 @@ def select_entries(
         is_usable |= (kind == name) & is_often
     usable = counts.filter((pc.field("place") == "") & is_usable).select(ENTRY)
     words = zip(usable["kind"].to_pylist(), usable["entry"].to_pylist(), strict=True)
-    concrete = pa.array(
+    is_shown = pa.array(
         (name != "noun" or is_concrete(word, concreteness, min_concreteness) for name, word in words), pa.bool_()
     )
-    known = counts.filter(times > 1).join(usable.filter(concrete), ENTRY, join_type="left semi").cast(counts.schema)
-    rows = pa.concat_tables([known, counts.filter(kind == "surface")])
+    selected = counts.filter(times > 1).join(usable.filter(is_shown), ENTRY, join_type="left semi").cast(counts.schema)
+    rows = pa.concat_tables([selected, counts.filter(kind == "surface")])
     return rows.sort_by([(name, "ascending") for name in KEY]).combine_chunks()
 
 
@@ -275,7 +275,7 @@ def _coreference_index(names: tuple[str, ...]) -> CoreferenceIndex:
 
 
 class WrittenForms(NamedTuple):
-    """The most frequent written form of each noun and verb, by Penn tag in lower case; and nouns, as in `Lexicon`."""
+    """The most frequent written forms, by tag (Penn's, in lower case) and entry; and sets of nouns as in `Lexicon`."""
 
     by_tag: dict[str, dict[str, str]]
     countable: frozenset[str]
@@ -289,7 +289,7 @@ def _written_forms(layout: SurfaceLayout, counts: np.ndarray) -> WrittenForms:
     """
     forms = _most_frequent_forms(layout, counts)
     _correct_singulars_as_plurals(forms["nns"], layout, counts)
-    # "People" is a lemma of its own for the parser: the two words are forms of each other here.
+    # The parser takes "people" for a lemma of its own; here "person" and "people" are forms of one noun.
     forms["nn"]["people"] = "person"
     forms["nns"]["person"] = "people"
     countable = layout.countable | set(forms["nns"])
@@ -301,7 +301,7 @@ def _most_frequent_forms(layout: SurfaceLayout, counts: np.ndarray) -> dict[str,
     forms: dict[str, dict[str, str]] = {"nn": {}, "nns": {}}
     if not layout.groups:
         return forms
-    # Without a loop over the tens of thousands of groups: `times` and `group_of_row` have an item for each row.
+    # As arrays, since a loop over the tens of thousands of groups is slow; `times` and `group_of_row` are (rows,).
     times = counts[layout.rows]
     group_of_row = layout.group_of_row
     most = np.maximum.reduceat(times, layout.starts[:-1])  # (groups,)
@@ -315,8 +315,8 @@ def _most_frequent_forms(layout: SurfaceLayout, counts: np.ndarray) -> dict[str,
 def _correct_singulars_as_plurals(plurals: dict[str, str], layout: SurfaceLayout, counts: np.ndarray) -> None:
     """Give countable nouns a plural by rule if theirs is a mistake of the tagger, in place: "beach" -> "beaches".
 
-    It is one if the plural is written as the singular, and is much rarer (MISTAGGED) than the singular and than the
-    noun with a number or "a".
+    It is such a mistake if the plural is written as the singular, and is much rarer (MISTAGGED) than the singular and
+    than the noun with "a", "one" or the like.
 
     plurals: the most frequent plural of each noun.
     """
@@ -328,8 +328,8 @@ def _correct_singulars_as_plurals(plurals: dict[str, str], layout: SurfaceLayout
 
     for noun in layout.countable:
         if plurals.get(noun) == noun:
-            rarely = MISTAGGED * times_of(noun, f"nn:{noun}")
-            if times_of(noun, f"nns:{noun}") < rarely < times_of(noun, COUNTED):
+            most_mistakes = MISTAGGED * times_of(noun, f"nn:{noun}")
+            if times_of(noun, f"nns:{noun}") < most_mistakes < times_of(noun, COUNTED):
                 plurals[noun] = plural_of(noun)
 
 
@@ -341,6 +341,6 @@ def _nouns_without_plural(layout: SurfaceLayout, counts: np.ndarray) -> frozense
     nouns = set[str]()
     for (tag, noun), singulars in mentions.items():
         plurals = mentions.get(("nns", noun), 0.0)
-        if tag == "nn" and noun != "person" and plurals + SPARE < RARELY_PLURAL * (plurals + singulars):
+        if tag == "nn" and noun != "person" and plurals + EXTRA_PLURALS < RARELY_PLURAL * (plurals + singulars):
             nouns.add(noun)
     return frozenset(nouns)

@@ -30,7 +30,7 @@ class ReplaceAttribute(ReplacingOperator):
     def slots(self, evidence: Evidence, lexicon: Lexicon) -> Iterable[Slot]:
         """The attributes of things that a photo shows and that are not denied.
 
-        Left out are parts of a phrase ("a leather jacket") and attributes of what is abstract ("a dynamic element").
+        Parts of a phrase ("a leather jacket") and attributes of abstract nouns ("a dynamic element") are left out.
         """
         caption = evidence.caption
         # "A red car and a blue one. The **red** one …": with another colour nobody would know which one that is.
@@ -47,7 +47,7 @@ class ReplaceAttribute(ReplacingOperator):
         ]
 
     def never_replaces(self, slot: Slot, evidence: Evidence, lexicon: Lexicon) -> Unfit:
-        """The attributes that may be true of the same thing; most tell something else of it, "large" and "red"."""
+        """The attributes that may be true of the same thing; most say something else of it: "large", beside "red"."""
         return _never_replaces(slot.entry, lexicon.entries("attribute").names)
 
     def edit(self, slot: Slot, new: str, evidence: Evidence, lexicon: Lexicon) -> Row:
@@ -86,8 +86,8 @@ def _is_said_again(caption: Caption, slot: Slot, other: Slot) -> bool:
 def _never_replaces(entry: str, names: tuple[str, ...]) -> Unfit:
     """The numbers of the attributes that never replace `entry`, as they may be true of the same thing.
 
-    "large" never replaces "red", as it tells another thing; "pink" does not either, and is worth telling: it is
-    compatible. names: the entries of the lexicon, whose positions are the numbers.
+    "large" never replaces "red", as it is of another dimension; nor does "pink", which is called compatible. names: the
+    entries of the lexicon, whose positions are the numbers.
     """
     comparing = attribute_table().comparing
     never = [
@@ -125,6 +125,6 @@ def attribute_violation(attribute: str, noun: str, evidence: Evidence) -> Violat
         may_be_thing = not thing or noun == thing or may_corefer(noun, thing)
         return attributes_may_both_hold(attribute, word) and may_be_thing
 
-    # Within a caption nouns tell things apart, "a red car and a blue vehicle"; a sibling may call one thing otherwise.
+    # Within a caption, different nouns name different things, "a red car and a blue vehicle"; a sibling's need not.
     by_caption = said_by_caption("caption_says_so", evidence, "attribute", is_given)
     return by_caption or said_by_sibling("sibling_says_so", evidence, "attribute", may_be_given)

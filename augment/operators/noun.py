@@ -45,7 +45,7 @@ class ReplaceNoun(ReplacingOperator):
     """
 
     def slots(self, evidence: Evidence, lexicon: Lexicon) -> Iterable[Slot]:
-        """The nouns that another noun would contradict; none that the caption names again in other words."""
+        """The nouns that another noun would contradict, except those that the caption names again in other words."""
         nouns = lexicon.nouns
         caption = evidence.caption
         return [
@@ -112,7 +112,7 @@ class ReplaceNoun(ReplacingOperator):
     def violation(self, row: Row, evidence: Evidence, lexicon: Lexicon) -> Violation | None:
         """Why the new noun may be true: a noun of this caption or a sibling may name the same thing; or it is a place.
 
-        A place does not exclude the thing in it where somebody is: "at a table", "at a restaurant".
+        A place does not exclude a thing in it: who is "at a table" may be "at a restaurant".
         """
         by_noun = noun_violation(row.replaced, row.replacement, evidence, lexicon)
         if by_noun is not None and by_noun.sibling_id is None:
@@ -132,7 +132,7 @@ def replace_noun(caption: Caption, slot: Slot, new: str, lexicon: Lexicon) -> Ro
     edit = Edit(first.start, caption.tokens[slot.noun].end, written)
     edits = with_article(caption, slot.start, edit, surface)
     old_gender = None if slot.plural else gender(slot.entry)
-    pronouns = pronoun_edits(caption, slot.noun, old=old_gender, new=new, plural=slot.plural)
+    pronouns = pronoun_edits(caption, slot.noun, old_gender=old_gender, new_noun=new, plural=slot.plural)
     if pronouns:
         edits = tuple(sorted([*edits, *pronouns]))
     return Row(
@@ -148,7 +148,7 @@ def replace_noun(caption: Caption, slot: Slot, new: str, lexicon: Lexicon) -> Ro
 
 
 def known_slots(caption: Caption, nouns: Entries) -> list[Slot]:
-    """The nouns of a caption that a lexicon has; if it has none as a whole, those of which it has the last word.
+    """The nouns of a caption that a lexicon has; if it has none of them, the nouns whose last word it has.
 
     "tennis racket" is then replaced as "racket". A noun before "of" has no slot: "a bowl of soup" may be called a plate
     of soup as well. Of 50 such negatives that the raters' model accepts, raters called 9 % compatible with their
@@ -188,12 +188,12 @@ def _other_slots_of_thing(caption: Caption, slot: Slot) -> tuple[Slot, ...] | No
 def _excludes_others(caption: Caption, slot: Slot) -> bool:
     """Whether another noun in a slot would make the caption false of the photo.
 
-    It would not in place of what is worn ("a man in a shirt" may have a hat as well), nor of what something is beside
-    ("by a tree" may be by a river). Of such negatives that the raters' model accepts, raters called 78 % of 30 and 72 %
-    of 90 compatible with their captions.
+    It would not for clothes ("a man in a shirt" may have a hat as well), nor for things that something is beside ("by a
+    tree" may be by a river). Of such negatives that the raters' model accepts, raters called 78 % of 30 and 72 % of 90
+    compatible with their captions.
     """
     noun = caption.tokens[slot.noun]
-    object = caption.first_conjunct(noun)
+    object = caption.first_conjunct(noun)  # "in a shirt and a hat": the preposition stands before the first
     preposition = next((use.entry for use in preposition_uses(caption) if use.noun == object.index), "")
     is_in_clothes = is_worn(slot.entry) and (preposition == "in" or noun.dep == "conj")
     return preposition not in preposition_table().beside and not is_in_clothes and "dobj:wear" not in slot.contexts

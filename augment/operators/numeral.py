@@ -41,8 +41,8 @@ MEASURES = frozenset(
     "year month week day hour minute second foot inch meter metre kilometer centimeter mile yard pound kilogram ounce "
     "ton gallon liter degree percent dollar cent euro mph time point score goal inning quarter lap grade gear".split()
 )
-OF_MEASURES = frozenset("old tall long wide high deep thick away apart ago later early late".split())
-# What "of two sandwiches" may follow only if it is of one: "half of a sandwich", "the top of a hill".
+OF_MEASURES = frozenset("old tall long wide high deep thick away apart ago later early late".split())  # "a foot tall"
+# Nouns that are parts of one thing, whose number therefore stays: "half of a sandwich", "the top of a hill".
 PARTS = frozenset(
     "half part piece end top bottom middle center side edge corner back front inside interior close-up rest tip head "
     "face remains remainder portion section surface".split()
@@ -61,8 +61,8 @@ class ReplaceNumeral(ReplacingOperator):
     lot of") and predicates ("the man is a doctor") are not counted. Since other words have to agree with a numeral,
     negatives are read as a whole to know how plausible they are, unless they are unnatural in any case.
 
-    A bound gives way to a number that it excludes: "at least four dogs" -> "two dogs". What the caption goes on to
-    name, to divide or to list keeps its number: "two dogs; one is brown, the other is black".
+    A bound is replaced by a number that it excludes: "at least four dogs" -> "two dogs". Things that the caption names
+    again, divides or lists keep their number: "two dogs; one is brown, the other is black".
     """
 
     def slots(self, evidence: Evidence, lexicon: Lexicon) -> Iterable[Slot]:
@@ -93,7 +93,7 @@ class ReplaceNumeral(ReplacingOperator):
         is_same_number = written.value == written.value[old][:, None]
         is_written_otherwise = written.is_digits != written.is_digits[old][:, None]
         p[is_same_number | is_written_otherwise] = 0.0
-        for row, (number, slot) in enumerate(slots):
+        for row, (number, slot) in enumerate(slots):  # number: of the caption
             if bound := bound_of(evidence[number].caption, slot.start):
                 p[row, (written.value >= bound.lowest) & (written.value <= bound.highest)] = 0.0
         likeliest = np.maximum.reduce(p, axis=1, initial=0.0, keepdims=True)
@@ -142,7 +142,7 @@ class ReplaceNumeral(ReplacingOperator):
         return Row(change="numeral", edits=tuple(edits), tokens=(slot.noun,), replaced=slot.entry, replacement=new)
 
     def violation(self, row: Row, evidence: Evidence, lexicon: Lexicon) -> Violation | None:
-        """Why the new number may be true of the noun, by this caption or a sibling; None if nothing tells.
+        """Why the new number may be true of the noun, by this caption or a sibling; None if neither says so.
 
         A mention of a number is the lemma of a noun and its count, 0 for a bare plural ("dogs").
         """
@@ -203,10 +203,10 @@ def _is_replaceable(caption: Caption, slot: Slot, lexicon: Lexicon) -> bool:
     is_no_thing = noun.lemma in noun_overlap_table().vague or is_abstract(noun.lemma)
     if is_no_thing and noun.lemma not in COLLECTIVE:
         return False
-    # "At most five birds sit" denies more of them, which is what a higher count asserts.
+    # "At most five birds sit" denies that more do, which a higher number would assert.
     if any(slot.noun in denial.scope and denial.word != slot.start for denial in denials(caption)):
         return False
-    # Also what other sentences of a paragraph say of the thing: "Two dogs run. One is brown."
+    # The other sentences of a paragraph count, too: "Two dogs run. One is brown."
     whole = caption.whole
     noun_of_whole = caption.first_token + slot.noun
     if other_mentions(whole, noun_of_whole) or is_divided(whole, noun_of_whole, slot.value):
@@ -270,7 +270,7 @@ def _is_in_name(caption: Caption, slot: Slot) -> bool:
 def _has_plural(noun: str, lexicon: Lexicon) -> bool:
     """Whether the corpus has a noun in the plural, or it may have a plural that the corpus lacks.
 
-    Not what WordNet does not know as a noun ("a **softer** banging noise"), nor what is a verb ("a siren **wailing**").
+    False for a word that is no noun in WordNet ("a **softer** banging noise"), or a verb's ("a siren **wailing**").
     """
     if noun in lexicon.plural:
         return True
@@ -281,7 +281,7 @@ def _has_plural(noun: str, lexicon: Lexicon) -> bool:
 
 @cached_on_caption
 def _edits_to_other_number(caption: Caption, slot: Slot, lexicon: Lexicon) -> list[Edit] | None:
-    """The edits that change the number of the noun (first), verbs and pronouns; None if no edit is known to be safe."""
+    """The edits that give a noun, its verbs and pronouns the other number, the noun's first; None if none is safe."""
     noun = caption.tokens[slot.noun]
     is_to_plural = slot.value == 1
     if is_to_plural and (noun.lemma in lexicon.singular_only or not _has_plural(noun.lemma, lexicon)):
@@ -295,7 +295,7 @@ def _edits_to_other_number(caption: Caption, slot: Slot, lexicon: Lexicon) -> li
         return None  # "a king and a queen wave", parsed as a wave
     old_gender = gender(noun.lemma) if is_to_plural else None
     verbs = agreement_edits(caption, slot.noun, plural=is_to_plural)
-    pronouns = pronoun_edits(caption, slot.noun, old=old_gender, new=noun.lemma, plural=is_to_plural)
+    pronouns = pronoun_edits(caption, slot.noun, old_gender=old_gender, new_noun=noun.lemma, plural=is_to_plural)
     if verbs is None or pronouns is None or (is_to_plural and _has_one_of_its_own(caption, noun.index)):
         return None
     # "Two dancers stretch their leg": each has one of its own.
@@ -305,7 +305,7 @@ def _edits_to_other_number(caption: Caption, slot: Slot, lexicon: Lexicon) -> li
         is_own = owner.start in changed and owner.dep == "poss" and owned.tag == "NN"
         if is_to_plural and is_own and (is_worn(owned.lemma) or is_body_part(owned.lemma)):
             return None
-    # "It" behind a thing that becomes several may be this thing or another; only where no edit was found is it unclear.
+    # Without edits of pronouns, an "it" behind a thing that becomes several may still mean it.
     if not pronouns and old_gender == "thing":
         later = (token for token in caption.pronouns if token.index > slot.noun)
         if any(token.lower == "it" and token.dep != "expl" for token in later):

@@ -29,12 +29,12 @@ class Traits(NamedTuple):
 
     family: of the negatives, as in the papers.
     share: its maximum number of negatives per caption as a share of the setting `per_family`.
-    kinds: of the words that it replaces by weight; the run balances them.
+    kinds: of the words that it replaces by weight, which the run balances (`negcap.augment.balance`).
     is_checked: whether rows that may be true of the image are refused.
     is_rated: whether rows that raters would refuse are refused.
-    has_fallback: whether it makes one negative that is less natural than preferred, if a caption would have none. Those
-        of numerals, prepositions and verbs do not: raters called 47 % of 70 such negatives unnatural, where their model
-        expected 30 %; for prepositions, after it was fitted to more ratings of them, 49 % of 68.
+    has_fallback: whether it makes one negative that is less natural than preferred, if a caption would have none. The
+        operators of numerals, prepositions and verbs do not: raters called 47 % of 70 such negatives unnatural, where
+        their model expected 30 %; for prepositions, after it was fitted to more ratings of them, 49 % of 68.
     """
 
     family: str
@@ -49,7 +49,7 @@ class Source(Protocol):
     """Gives the rows of each caption of a batch in the order in which they are taken."""
 
     def take(self, wanted: Mapping[int, int]) -> dict[int, list[Row]]:
-        """The next rows of some captions; one that has no more gets fewer than wanted, or none.
+        """The next rows of some captions; fewer than wanted, or none, for a caption that has no more.
 
         wanted: how many, by the number of the caption in the batch. The result has the same keys.
         """
@@ -75,7 +75,7 @@ class Operator(ABC):
         """All rows that it could make of the captions of a batch, in random order."""
 
     def fallback_rows(self, batch: Batch, captions: Sequence[int], seed: int) -> Source | None:
-        """Second choices: rows of captions none of whose `rows` passes the checks before the rating; None: none.
+        """Second choices for captions none of whose `rows` passes the checks before the rating; None if it has none.
 
         captions: their numbers in the batch.
         """
@@ -87,11 +87,11 @@ class Operator(ABC):
 
 
 class ListedRows:
-    """Rows that an operator lists for each caption, first those that are taken first."""
+    """Rows that an operator lists for each caption, in the order in which they are taken."""
 
-    def __init__(self, of_caption: Iterable[Iterable[Row]]) -> None:
-        # Iterators: what is listed lazily is made only as far as it is taken.
-        self._rest = [iter(rows) for rows in of_caption]
+    def __init__(self, rows_of_captions: Iterable[Iterable[Row]]) -> None:
+        # Iterators, so that rows which are listed lazily are made only when they are taken.
+        self._rest = [iter(rows) for rows in rows_of_captions]
 
     def take(self, wanted: Mapping[int, int]) -> dict[int, list[Row]]:
         """The next rows that are listed for each of these captions, at most as many as wanted."""
@@ -99,7 +99,7 @@ class ListedRows:
 
 
 class ChainedRows(NamedTuple):
-    """The rows of one source, and where it has no more those of another."""
+    """The rows of a first source, then those of a second one for captions that lack some."""
 
     first: Source
     second: Source
@@ -125,7 +125,7 @@ class ListingOperator(Operator):
 
 
 def in_random_order(rows: list[Row], seed: int, operator: str, caption: Caption) -> list[Row]:
-    """The rows of one caption in an order that depends on nothing but the seed, the operator and the caption."""
+    """The rows of one caption in an order that depends only on the seed, the operator and the caption."""
     if len(rows) < 2:
         return rows
     names = [f"{row.tokens} {row.replacement}" for row in rows]

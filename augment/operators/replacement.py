@@ -36,8 +36,8 @@ class WeightedCandidates(NamedTuple):
 class Unfit(NamedTuple):
     """Entries of the lexicon that never replace the word in a slot, by number.
 
-    never: all of these. compatible: those of them that may be true of the same thing as the word there, which is worth
-    telling; they get into the table of candidates, with a reason.
+    never: all of these. compatible: those of them that may be true of the same thing as the word there. They get into
+    the table of candidates as refused, so that users see the reason.
     """
 
     never: np.ndarray
@@ -79,8 +79,7 @@ class SamplingOperator(Operator):
             return None
         log_odds = float(table.log_odds[candidate])
         p_unnatural = float(table.p_unnatural[candidate])
-        # NaN: it was not compared with the caption. -inf: the model gives no probability to a word that never replaces
-        # the one there.
+        # NaN: it was not compared with the caption. -inf: its entry never replaces this word, so it has no log p.
         if np.isfinite(log_odds):
             row.plausibility = log_odds
         edits_of_words = [edit for edit in row.edits if edit.new.lower() not in ARTICLES]
@@ -107,7 +106,7 @@ class SampledRows(NamedTuple):
             for caption, numbers in candidates.items():
                 rows = (self.operator.row(number, self.batch) for number in numbers)
                 taken[caption] += [row for row in rows if row is not None]
-            # Where a replacement has no form that fits, the next ones are asked for.
+            # Where a candidate gave no row, as it has no form that fits, further candidates are taken.
             waiting = {
                 caption: wanted[caption] - len(taken[caption])
                 for caption, numbers in candidates.items()
@@ -118,11 +117,11 @@ class SampledRows(NamedTuple):
 
 class ReplacingOperator(SamplingOperator):
     """An operator that replaces words of one kind, and knows what is special about these: where they may be replaced,
-    by what never, and how the text changes.
+    which entries never replace them, and how the text changes.
     """
 
     def __init__(self, name: str, traits: Traits) -> None:
-        """The only kind in the traits is that of the words."""
+        """Read the kind of the words from the traits, which have only this one."""
         super().__init__(name, traits)
         (self.kind,) = traits.kinds
 
@@ -157,8 +156,8 @@ class ReplacingOperator(SamplingOperator):
     def propose(self, slots: Sequence[SlotOfCaption], evidence: Sequence[Evidence], lexicon: Lexicon) -> Candidates:
         """List the entries of the lexicon that are plausible in some slots, each with the number of its caption.
 
-        Slots of one form, such as plural nouns, are asked together. What may be true of the same thing as the word in
-        the slot is in the table, but refused.
+        Slots of one form, such as plural nouns, are treated together. Entries that may be true of the same thing as the
+        word in the slot are in the table, but refused.
         """
         by_form: dict[str, list[SlotOfCaption]] = {}
         for number, slot in slots:
@@ -172,8 +171,8 @@ class ReplacingOperator(SamplingOperator):
     ) -> Candidates:
         """The candidates in slots of one form: the entries that are plausible there.
 
-        What may be true of the same thing as the word there gets the weight 0 and the reason COMPATIBLE, so that one
-        can tell why it is missing. slots: each with the number of its caption.
+        Entries that may be true of the same thing as the word there get the weight 0 and the reason COMPATIBLE, so that
+        users see why they are missing. slots: each with the number of its caption.
         """
         entries = lexicon.entries(self.kind)
         floor = max(KINDS[self.kind].floor, LOWEST)
@@ -187,7 +186,7 @@ class ReplacingOperator(SamplingOperator):
         for row, (number, slot) in enumerate(slots):
             log_p[row, self.without_form(slot, lexicon)] = -np.inf
             unfit = self.never_replaces(slot, evidence[number], lexicon)
-            # Before log p of what never replaces it is overwritten: only what is plausible there is worth telling.
+            # Before their log p is overwritten: compatible entries are listed only if they are plausible there.
             is_compatible[row, unfit.compatible] = log_p[row, unfit.compatible] >= floor
             log_p[row, unfit.never] = -np.inf
 
@@ -227,7 +226,7 @@ class ReplacingOperator(SamplingOperator):
     def possible_entries(self, slot: Slot, evidence: Evidence, lexicon: Lexicon) -> np.ndarray | None:
         """A mask of the entries that may be true of the image in place of the word in a slot, (entries,).
 
-        None: one has to look at each negative, see `violation`.
+        None: no mask can tell, and each negative is checked alone, see `violation`.
         """
         return None
 

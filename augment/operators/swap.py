@@ -35,8 +35,8 @@ PARTICLES = ("on", "off", "in", "out", "inside", "outside", "up", "down", "aroun
 COORDINATING = (("and",), ("or",))
 SYMMETRIC = (*COORDINATING, ("beside",), ("near",), ("alongside",), ("next", "to"), ("close", "to"), ("across", "from"))
 COPULAS = {"is", "are", "was", "were"}
-PRONOUNS = {"PRP", "PRP$", "WP", "WP$", "WDT", "EX"}
-MODIFIERS = ("prep", "acl", "relcl", "appos", "conj", "advcl")
+PRONOUNS = {"PRP", "PRP$", "WP", "WP$", "WDT", "EX"}  # their tags
+MODIFIERS = ("prep", "acl", "relcl", "appos", "conj", "advcl")  # dependencies of what may follow a noun
 
 
 def _exchange_phrases(caption: Caption, left: Chunk, right: Chunk) -> list[Edit]:
@@ -84,7 +84,7 @@ class Shuffle(ListingOperator):
             for slot in noun_slots(caption)
             if slot.entry in nouns.number
             and _can_move(caption, chunks[slot.noun])
-            # A singular without an article moves only if the noun is often said so: "book on a table" is a headline.
+            # A singular without an article moves only if the noun is often bare: "book on a table" is a headline.
             and (slot.plural or slot.form != "bare" or nouns.has_form(slot.entry, "bare"))
         ]
         pairs = [
@@ -120,19 +120,19 @@ class Shuffle(ListingOperator):
     def violation(self, row: Row, evidence: Evidence, lexicon: Lexicon) -> Violation | None:
         """Why the swap may leave the caption true: the heads may name the same thing, or may change places freely.
 
-        If numbers are swapped, because the greater one may be true of the noun that gets it.
+        A swap of numbers may leave it true if the greater number may be true of the noun that gets it.
         """
         caption = evidence.caption
         if row.swaps_numbers:
-            # As if only the noun that becomes several had changed: what makes that true makes the swap true.
+            # Only the noun that becomes several is checked: where its new number may be true, so may the swap.
             numbers = row.replacement.split(BOTH)  # "two | a"
             single, several = sorted(numbers, key=numeral_value)
             noun = row.tokens[numbers.index(several)]
             half = Row(change="numeral", edits=(), tokens=(noun,), replaced=single, replacement=several)
             return self.numerals.violation(half, evidence, lexicon)
         left, right = (caption.tokens[index] for index in row.tokens)
-        same = may_corefer(left.lemma, right.lemma) and not _are_told_apart(left.lemma, right.lemma)
-        return Violation("interchangeable") if same or interchangeable(caption, left, right) else None
+        may_be_same = may_corefer(left.lemma, right.lemma) and not _are_told_apart(left.lemma, right.lemma)
+        return Violation("interchangeable") if may_be_same or interchangeable(caption, left, right) else None
 
 
 def _phrase_swap(caption: Caption, chunks: Mapping[int, Chunk], left: Slot, right: Slot) -> Row:
@@ -196,16 +196,16 @@ def _pronouns_change(caption: Caption, old: Slot, new: Slot) -> bool:
 
     old: the noun that stands there now. new: the one that takes its position.
     """
-    old_gender = None if old.plural else gender(old.entry)
-    edits = pronoun_edits(caption, old.noun, old=old_gender, new=new.entry, plural=new.plural)
+    old_gender = None if old.plural else gender(old.entry)  # None: plural, where no gender shows
+    edits = pronoun_edits(caption, old.noun, old_gender=old_gender, new_noun=new.entry, plural=new.plural)
     return edits is None or len(edits) > 0  # None: no form would agree
 
 
 def _can_move(caption: Caption, chunk: Chunk) -> bool:
     """Whether a noun phrase can be moved, so that the caption stays grammatical and says something else.
 
-    It cannot if it has a pronoun, is negated, or if another phrase has the same head; nor if it has an apposition, or
-    stands before "of" or a particle ("puts a hat on"), or behind "of" or "with".
+    It cannot if it has a pronoun or an apposition, is negated, if its head occurs twice, if it stands before "of" or a
+    particle ("puts a hat on"), or behind "of" or "with".
     """
     tokens = caption.tokens
     root = tokens[chunk.root]
@@ -218,8 +218,9 @@ def _can_move(caption: Caption, chunk: Chunk) -> bool:
     if root.dep == "pobj" and caption.lowered[root.head] in ("of", "with"):
         return False
     behind = caption.word(chunk.end)
-    stranded = behind in PARTICLES and not caption.has_dependent(chunk.end, "pobj", "prep")
-    return behind not in ("of", "'s") and not stranded
+    # "on" of "puts a hat on"; not that of "a hat on a table", which has an object.
+    is_before_particle = behind in PARTICLES and not caption.has_dependent(chunk.end, "pobj", "prep")
+    return behind not in ("of", "'s") and not is_before_particle
 
 
 def _phrase_swap_edits(caption: Caption, chunks: Mapping[int, Chunk], left: Slot, right: Slot) -> tuple[Edit, ...]:
@@ -289,7 +290,7 @@ def _swaps_of_symmetric_phrases(caption: Caption) -> Iterator[Row]:
         between = lowered[left.end : right.start]
         root = caption.tokens[left.root]
         tag = caption.tokens[right.root].tag
-        if between[:1] and between[0] in COPULAS and root.tag == tag:
+        if between[:1] and between[0] in COPULAS and root.tag == tag:  # "is near": the verb fits both nouns
             between = between[1:]
         if between not in SYMMETRIC or not _can_be_swapped_whole(caption, left, right):
             continue

@@ -46,12 +46,12 @@ MOST_ROWS = 1000  # rows of one caption that are drawn with repetition
 
 
 class Option(NamedTuple):
-    """A place of a caption, and what may be inserted there, each equally likely.
+    """A place of a caption, and the words that may be put there, each equally likely.
 
     position: the first token of the place.
-    names: the replacements, entries of the lexicon.
+    names: these words, entries of the lexicon.
     row: makes the row of one of the names.
-    way: whether they replace the word (REPLACE) or follow it (APPEND): both can be done at one place.
+    way: whether they replace the word (REPLACE) or follow it (APPEND).
     """
 
     position: int
@@ -65,17 +65,18 @@ class UniformOperator(ListingOperator):
 
     @abstractmethod
     def options(self, evidence: Evidence, lexicon: Lexicon) -> list[Option]:
-        """The places of a caption where something may be inserted, and what.
+        """The places of a caption where a word may be replaced or one may be added, with the words of the lexicon.
 
-        A place may have several options, such as one to replace a noun and one to add another behind it.
+        A place may have two options: one to replace a noun, one to add another behind it. The evidence has the caption
+        and what the other captions of its image mention.
         """
 
     def list_rows(self, evidence: Evidence, batch: Batch, seed: int) -> Iterator[Row]:
         """Make the rows of all pairs of a place and a replacement, in random order, each pair once.
 
         Each pair gets a random number, and the pairs are sorted by these numbers. A number depends only on the seed,
-        the operator, the caption, the place and the replacement, and not on which other pairs there are. It is the one
-        that sampling by weight uses, too, where all weights are 1; of independent numbers any distribution would do.
+        the operator, the caption, the place and the replacement, and not on which other pairs there are. It comes from
+        the exponential distribution, as in sampling by weight; for equal weights any distribution would do.
         """
         options = self.options(evidence, batch.lexicon)
         keys_of_options = [np.zeros(0)]  # so that there is an array to join if there are no options
@@ -88,7 +89,7 @@ class UniformOperator(ListingOperator):
             keys_of_options.append(exponentials(seed, stream, ids, positions, name_keys(option.names)))
         # The pairs are numbered one option after the other; those of option i begin with number starts[i].
         starts = np.cumsum([0, *(len(option.names) for option in options)])
-        keys = np.concatenate(keys_of_options)
+        keys = np.concatenate(keys_of_options)  # (pairs,)
         for pair in np.argsort(keys, kind="stable").tolist():
             option_number = int(np.searchsorted(starts, pair, "right")) - 1
             option = options[option_number]
@@ -153,23 +154,23 @@ class UniformNumeral(UniformOperator):
         ]
 
 
-def _numeral_row(caption: Caption, lexicon: Lexicon, slot: Slot, name: str) -> Row:
+def _numeral_row(caption: Caption, lexicon: Lexicon, slot: Slot, numeral: str) -> Row:
     """The row with another numeral; the noun becomes plural or singular if it must.
 
-    slot: that of the numeral. name: the new numeral, an entry of the lexicon.
+    slot: that of the old numeral. numeral: the new one, an entry of the lexicon.
     """
     noun = caption.tokens[slot.noun]
-    many = numeral_value(name) > 1
-    surface = noun.text
+    many = numeral_value(numeral) > 1
+    new_noun = noun.text
     if many != (slot.value > 1):
-        surface = cased_like(lexicon.in_number(noun.lemma, many=many), noun.text, caption.casing)
-    following = surface if slot.start + 1 == slot.noun else caption.tokens[slot.start + 1].text
-    edits = [
-        replace_tokens(caption, slot.start, slot.start + 1, indefinite_article(following) if name == "a" else name)
-    ]
-    if surface != noun.text:
-        edits.append(Edit(noun.start, noun.end, surface))
-    return Row(change="numeral", edits=tuple(edits), tokens=(slot.noun,), replaced=slot.entry, replacement=name)
+        new_noun = cased_like(lexicon.in_number(noun.lemma, many=many), noun.text, caption.casing)
+    following = new_noun if slot.start + 1 == slot.noun else caption.tokens[slot.start + 1].text
+    written = indefinite_article(following) if numeral == "a" else numeral  # "a" or "an"
+    edits = [replace_tokens(caption, slot.start, slot.start + 1, written)]
+    if new_noun != noun.text:
+        edits.append(Edit(noun.start, noun.end, new_noun))
+    # For a numeral, `tokens` has the noun that it counts.
+    return Row(change="numeral", edits=tuple(edits), tokens=(slot.noun,), replaced=slot.entry, replacement=numeral)
 
 
 @cached(8)
@@ -197,7 +198,7 @@ class UniformPreposition(UniformOperator):
         options = []
         for start, end in preposition_units(caption):
             written = " ".join(caption.lowered[start:end])
-            old = table.same.get(written, written)
+            old = table.same.get(written, written)  # the entry of another spelling
             sets = _sets_of_words(old)
             others = tuple(name for name in names if name != old and sets.isdisjoint(_sets_of_words(name)))
             slot = Slot(kind="preposition", start=start, end=end, entry=old, noun=end - 1)
@@ -221,8 +222,8 @@ def _frequent_prepositions(lexicon: Lexicon) -> tuple[str, ...]:
 class UniformShuffle(ListingOperator):
     """Permute the noun phrases: "a boy throws a ball to a dog" -> "a ball throws a dog to a boy".
 
-    As in VSE-C's released code, interchangeable ones stay: a phrase never takes the place of one that a comma, "and",
-    "or" or "with" joins it to ("three boys and a girl").
+    As in VSE-C's released code, a phrase never moves to where an interchangeable one stood, which a comma, "and", "or"
+    or "with" joins it to ("three boys and a girl").
     """
 
     def list_rows(self, evidence: Evidence, batch: Batch, seed: int) -> Iterator[Row]:
@@ -270,7 +271,7 @@ def _permuted_row(caption: Caption, chunks: Sequence[Chunk], order: Sequence[int
 
 
 def _permutations_across_groups(groups: Sequence[int], rng: Random) -> list[tuple[int, ...]]:
-    """The orders into which noun phrases may be put: each stays, or takes the place of one of another group.
+    """The orders into which noun phrases may be put: each stays, or goes where one of another group stood.
 
     Of "[three boys] and [a girl] with [a dog]", where the first two are one group, the groups are [0, 0, 1] and the
     orders (2, 1, 0) and (0, 2, 1): not (1, 0, 2), which exchanges boys and girl.
@@ -299,7 +300,7 @@ class UniformAttribute(UniformOperator):
     """
 
     def options(self, evidence: Evidence, lexicon: Lexicon) -> list[Option]:
-        """One option for each attribute, to replace it; for each noun, to add one, if none can be replaced."""
+        """One option for each attribute, to replace it; if there are none, one for each noun, to give it one."""
         caption = evidence.caption
         table = attribute_table()
         slots = attribute_slots(caption)
@@ -433,10 +434,11 @@ class UniformRelation(ListingOperator):
 
 
 class RelationPart(NamedTuple):
-    """A part of a caption's relations that `UniformRelation` changes.
+    """A part of a caption's relations that `UniformRelation` changes: nouns, prepositions or verbs.
 
-    weight: how often, relative to the other parts. choices: from each of these one is drawn: a place of the caption,
-    and what is put there. row: makes the row of what is drawn; None if it has no form that fits.
+    weight: how often it is changed, relative to the other parts. choices: one element of each is drawn at random, from
+    the first a place of the caption, from the others the words put there. row: makes the row of what was drawn; None if
+    a word lacks the form that is needed.
     """
 
     weight: int

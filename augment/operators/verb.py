@@ -53,7 +53,7 @@ class ReplaceVerb(ReplacingOperator):
             return verb != old and verbs_may_both_hold(new, verb)
 
         def is_noun_of_new(noun: str) -> bool:
-            """Whether a noun of a caption implies the new verb: a "skier" that somebody skis."""
+            """Whether a noun of a caption implies the new verb: "skier" implies "ski"."""
             return noun != old and new in implied_verbs(noun)
 
         return (

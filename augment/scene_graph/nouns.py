@@ -19,9 +19,9 @@ WRITTEN = {"wood": "wooden", "both": "two", "pieces": "piece", "slices": "slice"
 # Nouns before "of" that are an attribute of the noun after it; True: the attribute includes "of" ("group of").
 FORMS = {"group": True, "piece": False, "pieces": False, "slice": False, "slices": False, "patch": False}
 MUTUAL = frozenset((("each", "other"), ("one", "another")))
-_LEADING = ("ROOT", "nsubj", "nsubjpass", "attr")
-_SIZES = frozenset(("size", "pattern", "age", "years"))
-_NAMED = ("compound", "nmod")
+_LEADING = ("ROOT", "nsubj", "nsubjpass", "attr")  # dependencies of the nouns that a clause is about
+_SIZES = frozenset(("size", "pattern", "age", "years"))  # dimensions of attributes that are no part of a name
+_INNER = ("compound", "nmod")  # dependencies of the words of a name on its head noun: "**tennis** racket"
 # How many nouns one may stand for, directly or not; a parse may be circular.
 MAX_PENDING = 20
 
@@ -110,7 +110,7 @@ class Nouns:
             index = token.index
             if not _is_noun(token) or index in nameless or _names_nothing(caption, token):
                 continue
-            if token.dep in _NAMED and _is_noun(tokens[token.head]) and index not in covering:
+            if token.dep in _INNER and _is_noun(tokens[token.head]) and index not in covering:
                 # "tennis" of "tennis racket".
                 continue
             of_noun = _noun_after_of(caption, index)
@@ -124,7 +124,7 @@ class Nouns:
 
             # A name begins with its compounds, but attributes among these ("brick wall") are no part of it.
             start = index
-            while start > 0 and tokens[start - 1].dep in _NAMED and tokens[start - 1].head in range(start, index + 1):
+            while start > 0 and tokens[start - 1].dep in _INNER and tokens[start - 1].head in range(start, index + 1):
                 start -= 1
             while start < index and _is_attribute(tokens[start], caption):
                 modifiers[start] = index
@@ -148,7 +148,7 @@ class Nouns:
         """The objects (head tokens) that a noun means: of "group" in "a group of dogs and a cat", "dogs" and "cat"."""
         objects = []
         pending = [index]
-        for noun in pending:  # which grows
+        for noun in pending:  # this also visits the nouns that are appended below
             thing = self.stands_for.get(noun, noun)
             if thing != noun:
                 pending.append(thing)
@@ -221,8 +221,8 @@ def _is_noun(token: Token) -> bool:
 def _is_attribute(token: Token, caption: Caption) -> bool:
     """Whether a word before a noun describes it and is no part of its name: a material, a colour, an age or a size."""
     word = caption.lowered[token.index]
-    sizes = attribute_table().dimensions.get(word, WARMTH) & _SIZES
-    return word in MATERIALS or word in COLOURS or word in WORDS["ages"] or bool(sizes)
+    dimensions = attribute_table().dimensions.get(word, WARMTH)
+    return word in MATERIALS or word in COLOURS or word in WORDS["ages"] or not dimensions.isdisjoint(_SIZES)
 
 
 def is_look(token: Token) -> bool:

@@ -14,12 +14,14 @@ from .nouns import WORDS, Nouns, Relation
 
 RELATIVE = frozenset(("who", "which", "that", "whom"))
 PRONOUNS = frozenset(("he", "she", "they", "it"))
-INVERTED = frozenset(("cover", "surround"))
+INVERTED = frozenset(("cover", "surround"))  # "covered with snow", "covered in snow": the snow covers it
 SUBSTANCE_SYNSETS = ("food.n.01", "food.n.02", "substance.n.01", "body_of_water.n.01")
 # How many prepositions and nouns of place may stand below each other; a parse may be circular.
 MAX_CHAIN = 4
-_ADVERBS = ("ADV", "ADJ", "SCONJ", "ADP", "PART")
-_SHARED = ("conj", "xcomp", "advcl", "ccomp", "pcomp", "dep", "prep", "prt", "aux")
+# Parts of speech of a preposition, and of a word before it that belongs to it ("close to").
+_PARTICLES = ("ADV", "ADJ", "SCONJ", "ADP", "PART")
+# Dependencies of words that have the same subject as the word they depend on: "a dog runs and **barks**".
+_SAME_SUBJECT = ("conj", "xcomp", "advcl", "ccomp", "pcomp", "dep", "prep", "prt", "aux")
 
 
 class Clauses:
@@ -36,8 +38,7 @@ class Clauses:
         """
         subjects = self._subjects.get(index)
         if subjects is None:
-            # This ends the recursion of a circular parse.
-            self._subjects[index] = []
+            self._subjects[index] = []  # ends the recursion where the parse goes round in circles
             subjects = self._subjects[index] = self._read(index)
         return subjects
 
@@ -90,7 +91,7 @@ class Clauses:
             return self.nouns.objects_of(existing.index)
         if token.dep in ("relcl", "acl", "amod"):
             return self.nouns.clause_subjects(token.head, index)
-        if token.dep in _SHARED or token.pos in ("AUX", "VERB"):
+        if token.dep in _SAME_SUBJECT or token.pos in ("AUX", "VERB"):
             return self.subjects(token.head)
         return []
 
@@ -107,10 +108,10 @@ class PrepositionalPhrase(NamedTuple):
 def prepositional_phrases(caption: Caption) -> list[PrepositionalPhrase]:
     """The prepositional phrases of a caption, in text order of their first word: "in front of a car", "close to it"."""
     tokens = caption.tokens
-    used: set[int] = set()  # the words of those that are found: "of" in "in front of" is no phrase of its own
+    used: set[int] = set()  # the words of the phrases found so far: "of" of "in front of" begins no phrase of its own
     phrases = []
     for token in tokens:
-        if token.dep not in ("prep", "dative", "ROOT", "agent") or token.pos not in _ADVERBS or token.index in used:
+        if token.dep not in ("prep", "dative", "ROOT", "agent") or token.pos not in _PARTICLES or token.index in used:
             continue
         preposition = _follow_preposition(caption, token.index)
         words = preposition.words
@@ -119,8 +120,8 @@ def prepositional_phrases(caption: Caption) -> list[PrepositionalPhrase]:
         used.update(words)
         head = token.head
         above = tokens[head]
-        # Of "close to" the adverb belongs to the preposition, and the phrase to what the adverb belongs to.
-        is_adverb = above.pos in _ADVERBS and above.index == words[0] - 1 and above.index != token.index
+        # In "a dog close to it", "close" belongs to the preposition, and the phrase is attached to "dog".
+        is_adverb = above.pos in _PARTICLES and above.index == words[0] - 1 and above.index != token.index
         if is_adverb and above.dep in ("advmod", "acomp", "amod", "prt", "ROOT", "npadvmod", "oprd"):
             words = (above.index, *words)
             head = above.head if above.dep != "ROOT" else above.index
@@ -130,7 +131,7 @@ def prepositional_phrases(caption: Caption) -> list[PrepositionalPhrase]:
 
 
 class _Preposition(NamedTuple):
-    """The words of a preposition, and its noun; None if it has none."""
+    """The words of a preposition, and the noun that it governs; None if it governs none."""
 
     words: tuple[int, ...]
     object: int | None
@@ -166,8 +167,8 @@ class Described(NamedTuple):
 
 
 class ClauseRelations(NamedTuple):
-    """The asserted relations of a caption in text order; and states, the verbs that relate their subject to nothing ("a
-    dog **sleeps**") and so are attributes.
+    """relations: what a caption asserts, in text order. states: the verbs that relate their subject to nothing ("a dog
+    **sleeps**"), and so are attributes of it.
     """
 
     relations: tuple[Relation, ...]
@@ -202,10 +203,10 @@ def read_relations(caption: Caption, nouns: Nouns) -> ClauseRelations:
 
 @cache
 def is_substance(noun: str) -> bool:
-    """Whether a noun's first WordNet sense is a food, liquid or substance, or it is listed."""
+    """Whether a noun is a food, liquid or substance, by its first WordNet sense or the list "substances"."""
     wordnet = WordNet.load()
     first = wordnet.senses(noun, "n")[:1]
-    # `first_above` gives their number if the sense is below none of them.
+    # `first_above` gives the number of these synsets if the sense is below none of them.
     is_below = bool(first) and wordnet.first_above(*SUBSTANCE_SYNSETS)[first[0]] < len(SUBSTANCE_SYNSETS)
     return noun in WORDS["substances"] or bool(is_below)
 
@@ -324,7 +325,7 @@ class _RelationCollector:
                 else:
                     relates |= self.add(subjects, ends, joined, f"{name} {phrase.name}")
                 joins_phrase = False
-        # What relates its subject to nothing describes it: "a dog sleeps"; not before a noun, nor in "to sleep".
+        # A verb that relates its subject to nothing describes it: "a dog sleeps"; not before a noun, nor in "to sleep".
         is_attribute = not (relates or gap or verb.dep in ("amod", "compound") or verb.tag == "VB")
         if not is_attribute or verb.lemma in verb_table().vague:
             return []

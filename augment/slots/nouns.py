@@ -146,10 +146,10 @@ def noun_slots(caption: Caption) -> tuple[Slot, ...]:
         # "Several sheep": by its tag the noun is a singular.
         plural = root.tag == "NNS" or not PLURAL_DETERMINERS.isdisjoint([token.lower for token in dependents])
         form = "plural" if plural else singular_form(dependents, start > 0 and tokens[start - 1].dep == "case")
-        governed = governor_context(caption, root)
+        governor = governor_context(caption, root)  # such as "dobj:hold"
         left = f"left:{word_before(caption, start)}"
         right = f"right:{word_after(caption, chunk.root + 1)}"
-        contexts = governed, broader_context(governed), left, right
+        contexts = governor, broader_context(governor), left, right
         end = chunk.root + 1
         slots.append(Slot("noun", start, end, entry=entry, noun=chunk.root, form=form, contexts=contexts))
     return tuple(slots)
@@ -175,6 +175,7 @@ def _described_noun(caption: Caption, token: Token) -> tuple[Token, str] | None:
     ("car", "attributive") for "a red car", ("car", "predicative") for "the car is red". A conjunct describes the noun
     of the first conjunct: "a red and blue car".
     """
+    # From a conjunct to the first adjective; the head of a root is the root itself.
     while token.dep == "conj" and caption.tokens[token.head].tag in ADJECTIVE_TAGS and token.head != token.index:
         token = caption.tokens[token.head]
     head = caption.tokens[token.head]
@@ -198,9 +199,9 @@ def attribute_slots(caption: Caption) -> tuple[Slot, ...]:
         is_material = word in table.dimensions and token.dep in ("amod", "compound")
         if token.tag not in ADJECTIVE_TAGS and not is_material:
             continue
-        if token.tag in DEGREES and word not in table.dimensions:  # "bigger" needs what it is bigger than
+        if token.tag in DEGREES and word not in table.dimensions:  # "bigger" compares with something, maybe unnamed
             continue
-        if not word.replace("-", "").isalpha() or word in table.vague:
+        if not word.replace("-", "").isalpha() or word in table.vague:  # "several", "full": not compared
             continue
         # It has to describe a noun, and alone: not "the White House", "light blue", nor "red-haired".
         owner = None if _is_in_name(caption, token.index) else _described_noun(caption, token)
@@ -268,7 +269,7 @@ def numeral_slots(caption: Caption) -> tuple[Slot, ...]:
     tokens = caption.tokens
     for chunk in caption.chunks:
         root = tokens[chunk.root]
-        if root.tag not in NOUN_TAGS or is_cut_compound(caption, chunk.root):
+        if root.tag not in NOUN_TAGS or is_cut_compound(caption, chunk.root):  # "two ice | skates"
             continue
         for index in range(chunk.start, chunk.root):
             token = tokens[index]
@@ -280,13 +281,13 @@ def numeral_slots(caption: Caption) -> tuple[Slot, ...]:
             # "A dogs": parse or caption has a mistake, and no edit would make the two agree.
             if (root.tag == "NNS") != (numeral_value(entry) > 1):
                 continue
-            governed = governor_context(caption, root)
+            governor = governor_context(caption, root)  # such as "dobj:hold"
             left = f"left:{word_before(caption, index)}"
-            # What follows the numeral; where that is the noun, which `noun:` has already, what follows the noun.
             right = f"right:{word_after(caption, index + 1)}"
             if index + 1 == chunk.root:
+                # The word after the numeral is the noun, which `noun:` names; the word after the noun tells more.
                 right = f"behind:{word_after(caption, root.index + 1)}"
-            contexts = (f"noun:{root.lemma}", governed, broader_context(governed), left, right)
+            contexts = (f"noun:{root.lemma}", governor, broader_context(governor), left, right)
             slots.append(Slot("numeral", index, index + 1, entry=entry, noun=root.index, contexts=contexts))
-            break
+            break  # a noun phrase has one count
     return tuple(slots)

@@ -17,7 +17,7 @@ PAIRS = (("left", "right"), ("top", "bottom"), ("upper", "lower"))
 OPPOSITE = {side: other for pair in PAIRS for side, other in (pair, pair[::-1])}
 ADJECTIVES = ("upper", "lower")
 # What may stand between the article and a side, or between a side and its noun: "the far bottom-left corner".
-BETWEEN = frozenset([*OPPOSITE, "-", "far", "very", "immediate", "extreme", "most", "center", "middle"])
+BESIDE_SIDE = frozenset([*OPPOSITE, "-", "far", "very", "immediate", "extreme", "most", "center", "middle"])
 ARTICLES = ("the", "its", "their", "his", "her")
 PREPOSITIONS = frozenset("in on at to toward towards along near".split())
 TURNING = frozenset("face point turn look lean tilt".split())  # verbs of which a side needs no preposition
@@ -42,52 +42,58 @@ def sides_of(caption: Caption) -> tuple[Side, ...]:
     """The sides that a caption says something is on, or turns to, in text order."""
     sides = []
     for token in caption.tokens:
-        anchor = _anchor_of(caption, token) if token.lower in OPPOSITE else None
-        thing = None if anchor is None else _thing_at(caption, anchor)
+        # The word that ties the side to a thing: "on" of "a dog on the left".
+        relation = _relation_to_side(caption, token) if token.lower in OPPOSITE else None
+        thing = None if relation is None else _thing_at(caption, relation)
         if thing is not None:
             sides.append(Side(token.index, token.lower, thing))
     return tuple(sides)
 
 
-def _anchor_of(caption: Caption, side: Token) -> Token | None:
-    """The word that says where a thing is by a side, or None for another use of the word.
+def _relation_to_side(caption: Caption, side: Token) -> Token | None:
+    """The preposition or verb that relates a thing to a side; None where the word `side` names no place.
 
-    A preposition, "**on** the far left", "**in** the upper left corner"; or a verb, "**faces** the left side", "a dog
+    A preposition: "**on** the far left", "**in** the upper left corner". A verb: "**faces** the left side", "a dog
     **facing** left", "the left side **shows** a tree".
     """
     tokens = caption.tokens
-    first = side.index - 1
-    while caption.word(first) in BETWEEN:
-        first -= 1
-    behind = side.index + 1
-    while caption.word(behind) in BETWEEN:
-        behind += 1
-    following = tokens[behind] if behind < len(tokens) else None
-    has_part = following is not None and following.lemma in PARTS
-    is_of_noun = following is not None and following.pos in ("NOUN", "PROPN", "ADJ", "NUM") and not has_part
-    is_alone = not has_part and side.lower in ADJECTIVES
-    if first < 0 or is_of_noun or is_alone:
+    # The words around the side and its companions: "the" and "corner" of "the far bottom-left corner".
+    before = side.index - 1
+    while caption.word(before) in BESIDE_SIDE:
+        before -= 1
+    after = side.index + 1
+    while caption.word(after) in BESIDE_SIDE:
+        after += 1
+    following = tokens[after] if after < len(tokens) else None
+    part = following if following is not None and following.lemma in PARTS else None  # "corner", or None
+    if before < 0:
         return None
-    if tokens[first].lemma in TURNING:
-        return tokens[first]
-    if tokens[first].lower not in ARTICLES:
-        return None
-    before = tokens[first - 1] if first else None
-    if before is not None and (before.lower in PREPOSITIONS or before.lemma in TURNING):
-        return before
-    noun = following if has_part and following is not None else side
-    verb = tokens[noun.head]
-    return verb if noun.dep == "nsubj" and caption.has_dependent(verb.index, "dobj") else None
+    if part is None and following is not None and following.pos in ("NOUN", "PROPN", "ADJ", "NUM"):
+        return None  # "the right shoe": the side tells which shoe, not where it is
+    if part is None and side.lower in ADJECTIVES:
+        return None  # "the upper" without a part of something
+    if tokens[before].lemma in TURNING:
+        return tokens[before]  # "facing left"
+    if tokens[before].lower not in ARTICLES:
+        return None  # "a man left"
+    before_article = tokens[before - 1] if before else None
+    if before_article is not None and (before_article.lower in PREPOSITIONS or before_article.lemma in TURNING):
+        return before_article  # "on the left", "faces the left side"
+    # "The left side shows a tree": the side, or its part, is the subject of a verb with an object.
+    subject = side if part is None else part
+    verb = tokens[subject.head]
+    return verb if subject.dep == "nsubj" and caption.has_dependent(verb.index, "dobj") else None
 
 
-def _thing_at(caption: Caption, anchor: Token) -> Token | None:
-    """The noun of what is on a side, or turns there; see `_anchor_of`.
+def _thing_at(caption: Caption, relation: Token) -> Token | None:
+    """The noun of what is on a side, or turns there; relation: see `_relation_to_side`.
 
-    Where the parse does not tell, it is the noun before the phrase, or behind it where it begins the sentence.
+    Where the parse does not tell, it is the last noun before the relation; the first one after it if the relation
+    begins the caption.
     """
-    above = anchor if anchor.pos == "VERB" else caption.tokens[anchor.head]
+    above = relation if relation.pos == "VERB" else caption.tokens[relation.head]
     if above.pos in ("VERB", "AUX"):
-        has_dummy = caption.has_dependent(above.index, "expl")
+        has_dummy = caption.has_dependent(above.index, "expl")  # "there is"
         doer = None if has_dummy else subject_of(caption, above)
         # "There is a dog on the left", "On the left is a dog", "The left side shows a dog".
         others = caption.dependents(above.index, "nsubj", "attr", "dobj")
@@ -96,9 +102,9 @@ def _thing_at(caption: Caption, anchor: Token) -> Token | None:
         return above
     heads = [caption.tokens[chunk.root] for chunk in caption.chunks]
     things = [head for head in heads if _is_thing(head)]
-    before = [thing for thing in things if thing.index < anchor.index]
-    behind = [thing for thing in things if thing.index > anchor.index]
-    return next(iter(behind if anchor.index == 0 else reversed(before)), None)
+    before = [thing for thing in things if thing.index < relation.index]
+    behind = [thing for thing in things if thing.index > relation.index]
+    return next(iter(behind if relation.index == 0 else reversed(before)), None)
 
 
 def _is_thing(token: Token) -> bool:

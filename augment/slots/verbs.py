@@ -14,9 +14,9 @@ from ..language.semantic_classes import LIVING, pairs_within_groups, preposition
 from ..language.wordnet import WordNet
 from .nouns import Slot, broader_context, word_after, word_before
 
-CLAUSES = {"ROOT", "acl", "relcl", "advcl", "conj", "ccomp"}
-FINITE = {"VBG", "VBZ", "VBP", "VBD"}
-OBJECT = "object"
+CLAUSES = {"ROOT", "acl", "relcl", "advcl", "conj", "ccomp"}  # dependencies of verbs that head a clause
+FINITE = {"VBG", "VBZ", "VBP", "VBD"}  # tags of verbs that may be a slot
+OBJECT = "object"  # the pattern of verbs with a direct object
 # A verb with one of these dependents is not replaced: particles, clauses, a second object, negation.
 BLOCKING_DEPS = {"prt", "dative", "xcomp", "ccomp", "acomp", "oprd", "attr", "auxpass", "agent", "neg", "expl"}
 
@@ -52,7 +52,7 @@ def verb_table() -> Verbs:
         body=frozenset(chain.from_iterable(body)),
         objects=frozenset(chain(*objects, holding, held)),
         body_pairs=pairs_within_groups(body, map(str.split, table["together"])),
-        # Who holds a thing may also carry it, or do to it any of `held`.
+        # Whoever holds a thing may also carry it, or do any of `held` with it.
         object_pairs=pairs_within_groups(objects, [holding], product(holding, held)),
     )
 
@@ -120,7 +120,7 @@ def verb_slots(caption: Caption) -> tuple[Slot, ...]:
             context = "obj:"
         else:
             continue
-        # "A bench sits by a lake" or stands there: of what is not alive, several postures may be said.
+        # "A bench sits by a lake" or stands there: several postures may be said of a thing that is not alive.
         doer = subject_of(caption, token)
         if doer is None or (token.lemma in verb_table().postures and semantic_class(doer.lemma) not in LIVING):
             continue
@@ -193,7 +193,7 @@ def preposition_uses(caption: Caption) -> tuple[Slot, ...]:
 def governor_of(caption: Caption, use: Slot) -> Token:
     """The word that a preposition, also of several words, belongs to: "sits" of "sits **in front of** a car".
 
-    The words of a preposition may depend on each other: the governor is what the outermost one depends on.
+    The words of a preposition may depend on each other: the governor is the head of the outermost one.
     """
     above = caption.tokens[use.start]
     while use.start <= above.index < use.end and above.head != above.index:
@@ -208,13 +208,13 @@ def preposition_slots(caption: Caption) -> tuple[Slot, ...]:
         above = governor_of(caption, use)
         if _is_in_set_phrase(caption, use, above) or _belongs_to_other_words(caption, use):
             continue
-        governed = f"{'gov' if above.pos == 'NOUN' else 'verb'}:{above.lemma}"
+        governor = f"{'gov' if above.pos == 'NOUN' else 'verb'}:{above.lemma}"  # such as "verb:sit"
         object = caption.tokens[use.noun].lemma
         of_object = f"obj:{object}"
         left = f"left:{word_before(caption, use.start)}"
         right = f"right:{caption.lowered[use.end]} {object}"
         both = f"{above.lemma}..{object}"  # such as "sit..bench"
-        contexts = (governed, broader_context(governed), of_object, broader_context(of_object), left, right, both)
+        contexts = (governor, broader_context(governor), of_object, broader_context(of_object), left, right, both)
         slots.append(use._replace(contexts=contexts))
     return tuple(slots)
 

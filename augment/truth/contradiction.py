@@ -1,8 +1,8 @@
-"""Is a negative really false of the image? What finds the word of a caption by which it may be true.
+"""Is a negative really false of the image? These functions find the word of a caption by which it may be true.
 
-Each operator has a check of its own (`Operator.violation`), made of these functions. It refuses what captions or
-WordNet make true. For the others, `estimates` gives the probability that another caption of the image would make them
-true, estimated from the captions of the corpus, and calibrated by `fit`.
+Each operator has a check of its own (`Operator.violation`), made of these functions. It refuses the negatives that
+captions or WordNet make true. For the others, `estimates` gives the probability that another caption of the image would
+make them true, estimated from the captions of the corpus, and calibrated by `fit`.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ class Violation(NamedTuple):
         """Give the negative's row this reason, with what decides."""
         row.reason = self.reason
         row.sibling_id = self.sibling_id
-        # If the row is a negation, what it takes to be absent precedes the word that decides: "hat: cap".
+        # For a negation, the thing that it denies precedes the word that decides: "hat: cap".
         row.detail = self.word if self.word is None or row.absent is None else f"{row.absent}: {self.word}"
 
 
 def said_by_caption(reason: str, evidence: Evidence, kind: str, fits: Callable[[Mention], bool]) -> Violation | None:
-    """A violation if the caption has a mention of a kind that fits; its word is that of the first one.
+    """A violation if the caption has a fitting mention of a kind of word; it names the first of them.
 
     Args:
         reason: of the violation.
@@ -63,7 +63,7 @@ def said_by_caption(reason: str, evidence: Evidence, kind: str, fits: Callable[[
 
 
 def said_by_sibling(reason: str, evidence: Evidence, kind: str, fits: Callable[[Mention], bool]) -> Violation | None:
-    """As `said_by_caption`, for the other captions of the image; the word is from the first one that has such."""
+    """As `said_by_caption`, for the siblings, the other captions of the image; it names the first with a mention."""
     said = evidence.first_sibling_mention(kind, fits)
     return None if said is None else Violation(reason, _word_of_mention(kind, said.mention), said.sibling_id)
 
@@ -81,7 +81,7 @@ def _word_of_mention(kind: str, mention: Mention) -> str:
 def possible_nouns(evidence: Evidence, lexicon: Lexicon, replaced: str) -> np.ndarray:
     """Boolean mask of the lexicon's nouns that may be true of the image in place of the noun `replaced`: (nouns,).
 
-    A noun is in it if it may name the same thing as a noun of one of the image's captions, or is one of
+    A noun may be true if it may name the same thing as a noun of one of the image's captions, or is one of
     `ImageTruth.likely_nouns`.
     """
     mentioned = evidence.caption_mentions["noun"] | evidence.specific_sibling_nouns(replaced)
@@ -92,10 +92,10 @@ def possible_nouns(evidence: Evidence, lexicon: Lexicon, replaced: str) -> np.nd
 def _possible_nouns(lexicon: Lexicon, mentioned: frozenset[str], image: ImageTruth | None) -> np.ndarray:
     """The mask of `possible_nouns`, computed from the nouns that are mentioned: (nouns,), read-only.
 
-    It is cached by these nouns, which are mostly the same for all captions of an image. `with_any(…).all` are the nouns
-    that may name the same thing as one of them.
+    It is cached by these nouns, which are mostly the same for all captions of an image.
     """
     possible = np.zeros(len(lexicon.nouns.names), bool)
+    # The nouns that may name the same thing as one that is mentioned.
     possible[entry_numbers(lexicon.coreference.with_any(mentioned).all)] = True
     return read_only(possible if image is None else possible | image.likely_nouns)
 
@@ -109,7 +109,7 @@ def noun_violation(replaced: str, new: str, evidence: Evidence, lexicon: Lexicon
     if number is None:  # a noun that the lexicon lacks: an index of it alone
         number = 0
         index = CoreferenceIndex((new,))
-    elif not possible_nouns(evidence, lexicon, replaced)[number]:  # mostly, and one look tells
+    elif not possible_nouns(evidence, lexicon, replaced)[number]:  # a fast test, which ends most calls
         return None
     nouns = evidence.caption_mentions["noun"]
     if reason := index.with_any(nouns).reason(number):
@@ -128,8 +128,8 @@ def noun_violation(replaced: str, new: str, evidence: Evidence, lexicon: Lexicon
 
 
 def likely_violation(row: Row, evidence: Evidence) -> Violation:
-    """The violation `likely_true` of a row, by the word of the image's captions that makes it likeliest."""
-    asserted = row.assertion or row
+    """The violation `likely_true` of a row, with the word of the image's captions that makes it likeliest."""
+    asserted = row.assertion or row  # for a negation, the row that asserts what it denies
     if evidence.image is None or asserted.change not in KINDS or is_transition(asserted.change):
         return Violation(LIKELY_TRUE, evidence.caption.tokens[asserted.tokens[-1]].lemma)
     nouns = frozenset[str]().union(*map(mentioned_nouns, evidence.image.captions))
@@ -141,13 +141,13 @@ def likely_violation(row: Row, evidence: Evidence) -> Violation:
 
 
 def interchangeable(caption: Caption, first: Token, second: Token) -> bool:
-    """Whether two heads are in a conjunction, in a symmetric relation, or in equivalent positions.
+    """Whether a caption stays true if two of its nouns change places.
 
-    "A trick on a bike on a ramp": objects of equal prepositions may be in either order. "A girl is behind a car and a
-    boy is behind the car": two clauses state the same of each.
+    They may be conjuncts, in a symmetric relation, or in equivalent positions. "A trick on a bike on a ramp": objects
+    of equal prepositions may be in either order. "A girl is behind a car and a boy is behind the car": two clauses
+    state the same of each.
     """
-    # In "a dog and a cat near a bed" only the dog is attached to the rest in the parse: so the first conjuncts are
-    # looked at, too.
+    # In "a dog and a cat near a bed" the parse attaches only the dog to the rest: so first conjuncts are tested, too.
     first_conjuncts = (caption.first_conjunct(first), caption.first_conjunct(second))
     are_objects = all(token.dep == "pobj" for token in first_conjuncts)
     if are_objects and len({caption.lowered[token.head] for token in first_conjuncts}) == 1:
@@ -198,7 +198,7 @@ class Statement(NamedTuple):
 
 @cached_on_caption
 def _stated_relations(caption: Caption) -> tuple[Statement, ...]:
-    """The relations of a caption's scene graph that have words of their own."""
+    """The relations of a caption's scene graph that the caption has words for."""
     statements = []
     for relation in scene_graph(caption).relations:
         if not relation.tokens:
@@ -215,7 +215,7 @@ def _stated_relations(caption: Caption) -> tuple[Statement, ...]:
 
 
 def _follows_after_swap(caption: Caption, first: int, second: int) -> bool:
-    """Whether a caption in which two nouns have changed places states only what it states before.
+    """Whether a caption states nothing new after two of its nouns have changed places.
 
     "A man and a dog sit on a bed": after the swap the man and the dog are each on the bed, as before. False if the
     caption states nothing of the two. first, second: the tokens of the nouns.
@@ -231,9 +231,10 @@ def _follows_after_swap(caption: Caption, first: int, second: int) -> bool:
 
 
 def _says_more_of_one(caption: Caption, first: Token, second: Token) -> bool:
-    """Whether a caption says something of one of two things near each other that need not be true of the other: that it
-    does something to a third thing ("a man **rides** a horse next to a woman"), or wears it. A statement of where it is
-    does not count: the other one is mostly there, too.
+    """Whether a caption says something of one of two things near each other that need not be true of the other.
+
+    It acts on a third thing ("a man **rides** a horse next to a woman"), or wears it. A statement of where it is does
+    not count, as the other one is mostly there, too.
     """
     both = (first.index, second.index)
     for statement in _stated_relations(caption):
@@ -246,9 +247,9 @@ def _says_more_of_one(caption: Caption, first: Token, second: Token) -> bool:
 
 
 def _is_same_thing(caption: Caption, first: int, second: int) -> bool:
-    """Whether two nouns, by their tokens, mean one thing, or things of which the caption says the same.
+    """Whether two nouns, by their tokens, mean one thing, or things that the caption describes alike.
 
-    That is the same token, the same noun again with "the", or in the same words ("a car … a car").
+    They are one token, or one noun, the later time with "the" or both times in the same words ("a car … a car").
     """
     if first == second:
         return True
@@ -267,7 +268,7 @@ def _phrase_without_determiner(caption: Caption, noun: int) -> tuple[str, ...]:
 
 
 def _stand_in_one_list(caption: Caption, first: Token, second: Token) -> bool:
-    """Whether only noun phrases, commas and conjunctions are between two heads, regardless of the parse."""
+    """Whether only noun phrases, commas and conjunctions stand between two nouns, whatever the dependencies say."""
     in_phrases = {index for chunk in caption.chunks for index in range(chunk.start, chunk.end)}
     start = caption.phrase_start(second.index)
     between = {caption.lowered[index] for index in range(first.index + 1, start) if index not in in_phrases}
@@ -275,13 +276,13 @@ def _stand_in_one_list(caption: Caption, first: Token, second: Token) -> bool:
 
 
 def _is_with(caption: Caption, holder: Token, thing: Token) -> bool:
-    """Whether `thing` is with `holder`, regardless of the parse: "a plate with oranges"."""
+    """Whether `thing` is with `holder`, even where the parse attaches "with" elsewhere: "a plate with oranges"."""
     governor = caption.tokens[thing.head]
     if thing.dep != "pobj" or governor.lower != "with":
         return False
     if caption.phrase_start(thing.index) == governor.index + 1 and holder.index == governor.index - 1:
         return True
-    # "Holds a plate on a table with oranges": the parse attaches "with" to the verb, or to what is above that.
+    # "Holds a plate on a table with oranges": the parse attaches "with" to the verb, or to the head of the verb.
     above = caption.tokens[holder.head]
     return governor.head in (above.index, above.head) and holder.dep in ("dobj", "pobj")
 

@@ -29,14 +29,14 @@ from ..slots.verbs import governor_of, preposition_uses
 # Dependents that only describe what they depend on: a caption still says what is left when they are left out.
 OPTIONAL = {"amod", "advmod", "npadvmod", "prep", "acl", "relcl", "advcl", "cc", "conj", "punct", "det"}
 KIND_OF_POS = {"NOUN": "noun", "VERB": "verb", "ADJ": "attribute", "ADP": "preposition"}  # by part of speech
-MODIFIERS = ("amod", "compound", "nmod")
+MODIFIERS = ("amod", "compound", "nmod")  # dependencies of words that are attributes, nouns too
 LIGHT = ("be", "do", "have", "make")  # verbs that say nothing by themselves
 PLACES = ("on", "in", "at")  # what follows one of these is true of both: "a dog next to a cat on a couch"
 PAIRS = 1 << 16  # pairs of words whose relation is cached
 
 
 class ChangedSpan(NamedTuple):
-    """The tokens of a caption that give way to tokens of another text, by their numbers; both ends are exclusive."""
+    """The tokens of a caption that tokens of another text replace, by their numbers; both ends are exclusive."""
 
     start: int
     end: int
@@ -45,7 +45,7 @@ class ChangedSpan(NamedTuple):
 
     @property
     def is_one_for_one(self) -> bool:
-        """Whether one gives way to one."""
+        """Whether one token replaces one token."""
         return self.end - self.start == 1 == self.new_end - self.new_start
 
 
@@ -58,17 +58,17 @@ class ContentWord(NamedTuple):
 
 @cached(PAIRS)
 def is_kind_of(kind: str, old: str, new: str) -> bool:
-    """Whether a word of a kind, of negcap.augment.kinds, is the other's synonym or hypernym, or is the other itself."""
+    """Whether `new` is `old`, a synonym or a hypernym of it: what is `old` is `new`. kind: of both, one of KINDS."""
     return old == new or KINDS[kind].is_more_general(old, new)
 
 
 @cached(PAIRS)
 def leaves_open(kind: str, old: str, new: str) -> bool:
-    """Whether `new` may be true as well where a caption says `old`, both words of a kind.
+    """Whether `new` may also be true where a caption says `old`. kind: of both words, one of KINDS.
 
-    A noun or verb may if one of the two is the other's hypernym in some sense, a noun also if they may be the same
-    person (man~surfer); an attribute if it is of another dimension (red~old), or more general; a preposition if both
-    may hold (in~near); the numeral one, since where there are several there is also one.
+    A noun or verb may be if one of the two is the other's hypernym in some sense, a noun also if they may be the same
+    person (man~surfer). An attribute may be if it is of another dimension (red~old), or more general; a preposition if
+    both may hold (in~near); the numeral one always, since where there are several there is also one.
     """
     if kind == "noun":
         tells_gender = {gender(old), gender(new)} != {"any"}  # "man" does, "surfer" does not
@@ -90,25 +90,25 @@ def leaves_open(kind: str, old: str, new: str) -> bool:
 
 
 def _noun_may_be_below(narrow: str, wide: str) -> bool:
-    """Whether a noun in its first sense is below the other in any sense, or has it as its head."""
+    """Whether the noun `narrow` in its first sense is below `wide` in any sense, or has it as its last word."""
     first_sense = senses_of_entry(narrow, "n")[:1]
     return _is_below_any(first_sense, WordNet.load().senses(wide, "n")) or head_word(narrow) == wide
 
 
 def _verb_may_be_below(narrow: str, wide: str) -> bool:
-    """Whether a verb in any sense is below the other in one that is in use, or entails it."""
+    """Whether the verb `narrow` in any sense is below `wide` in a sense that is in use, or entails it."""
     wordnet = WordNet.load()
     return _is_below_any(wordnet.senses(narrow, "v"), wordnet.senses_in_use(wide, "v")) or wordnet.entails(narrow, wide)
 
 
 def _is_below_any(senses: Sequence[int], above: Sequence[int]) -> bool:
-    """Whether one of some synsets is, or is below, one of others."""
+    """Whether any synset of `senses` is in `above`, or has a hypernym there."""
     closure = WordNet.load().closure
     return any(not closure(sense).isdisjoint(above) for sense in senses)
 
 
 def content_words(tokens: Sequence[Token]) -> set[ContentWord]:
-    """The words of some tokens, without LIGHT verbs; what stands before its noun is an attribute."""
+    """The words of some tokens, without LIGHT verbs; a modifier before its noun counts as an attribute."""
     return {
         ContentWord("attribute" if token.dep in MODIFIERS else KIND_OF_POS[token.pos], token.lemma)
         for token in tokens
@@ -117,11 +117,11 @@ def content_words(tokens: Sequence[Token]) -> set[ContentWord]:
 
 
 def span_excludes_word(caption: Caption, text: Caption, span: ChangedSpan) -> bool:
-    """Whether a changed span replaces a word by another of its part of speech that cannot be true beside it.
+    """Whether a changed span replaces a word by another of its part of speech that cannot be true at the same time.
 
-    It does if it turns "eating" into "looking at", but not "a pizza" into "some hot food".
+    So it is for "eating" -> "looking at", but not for "a pizza" -> "some hot food".
     """
-    # All words of the other text are looked at, as a word that stands elsewhere in it has only moved.
+    # Each word is compared with all words of the other text: one that stands elsewhere in it has only moved.
     of_caption = content_words(caption.tokens)
     of_text = content_words(text.tokens)
     old = content_words(caption.tokens[span.start : span.end])
@@ -131,16 +131,16 @@ def span_excludes_word(caption: Caption, text: Caption, span: ChangedSpan) -> bo
 
 
 def _is_excluded_by_all(word: ContentWord, others: set[ContentWord]) -> bool:
-    """Whether no other word is the same, and none of its kind leaves open whether it is true as well."""
+    """Whether all other words of its kind exclude a word: none is the same, and none leaves open whether it is true."""
     if any(other.lemma == word.lemma for other in others):
         return False
     return not any(leaves_open(word.kind, word.lemma, other.lemma) for other in others if other.kind == word.kind)
 
 
 def span_follows(caption: Caption, text: Caption, span: ChangedSpan) -> bool:
-    """Whether what a text has in a changed span follows from what its caption has there.
+    """Whether a text says no more in a changed span than its caption does there.
 
-    That is so if one word gives way to a synonym or hypernym, or words are left out that only describe.
+    That is so if one word becomes a synonym or hypernym, or words are left out that only describe.
     """
     if span.new_start == span.new_end:
         return all(
@@ -166,14 +166,14 @@ def canonical_meaning(caption: Caption) -> list[str]:
 
 
 def _tree_as_text(caption: Caption, token: Token) -> str:
-    """A token and what stands below it, as a text: link[the tokens, each with its own dependents](shared dependents).
+    """A token and its dependents as a text: link[the token and its conjuncts, each with its own](shared dependents).
 
-    What follows the last of several conjuncts belongs to all of them. So does what follows the object of a symmetric
-    preposition, if it is a place.
+    Dependents behind the last of several conjuncts belong to all of them. If the token is near a thing ("a car near a
+    bus"), the two count as conjuncts, linked by "near", and share the places behind them.
     """
     tokens = caption.tokens
-    left_out: range | tuple[()] = ()  # the tokens of the preposition
-    joined = [token]  # with its conjuncts, or what it is near
+    left_out: range | tuple[()] = ()  # the tokens of "near"
+    joined = [token]  # with its conjuncts, or with what it is near
     link = token.dep
     for member in joined:  # it grows while it is read: a conjunct may have conjuncts
         joined += caption.dependents(member.index, "conj")

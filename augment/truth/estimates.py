@@ -10,10 +10,10 @@ y's semantic class k(y); p(k(y) | x) is in turn smoothed with its value given th
 
     p(y | x) = (n(x, y) + SMOOTHING * p'(y | x)) / (n(x) + SMOOTHING),   p'(y | x) = p(y) * p(k(y) | x) / p(k(y))
 
-Transitions say how often one caption says "two" of a thing of which another of the image says "three". An assertion is
-a value that a caption gives to a thing: a number or an attribute. Prepositions have no estimate: what
-another caption says stands on the table is mostly another thing. Let n be counts of ordered pairs of
-captions of one image, the first of which asserts `old` of a thing and the second `new`:
+Transitions say how often a caption says "three" of a thing where another caption of the image says "two". An assertion
+is a value that a caption gives to a thing: a number or an attribute. Prepositions have no estimate: the thing that
+another caption puts on the table is mostly another one. Let n be counts of ordered pairs of captions of one image, the
+first of which asserts `old` of a thing and the second `new`:
 
     p(new | old, thing) = (n(old, thing, new) + SMOOTHING * p(new | old, class)) / (n(old, thing) + SMOOTHING)
 
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 # Counts of a word are mixed with this many imagined ones of its class, see the equations above.
 SMOOTHING = 20.0
-MAX_P_TRUE = 0.025
+MAX_P_TRUE = 0.025  # the highest probability of a negative that is kept, by default
 # Prior means of the calibration's coefficients. Features for words: 1, log odds of the entry, evidence of the captions
 # (Associations.score), whether it is a person, log of the number of captions. Features for assertions: 1, log odds of
 # the transition, log(1 + number of captions that assert the old value), log of the number of captions. A priori, the
@@ -55,7 +55,7 @@ EXPECTED_OF_ESTIMATE = {"association": (0.0, 1.0, 1.0, 0.0, -0.5), "transition":
 EXPECTED: dict[str, tuple[float, ...]] = {
     name: EXPECTED_OF_ESTIMATE[kind.estimate] for name, kind in KINDS.items() if kind.estimate is not None
 }
-DIGITS = 4
+DIGITS = 4  # decimals of an estimate
 TRANSITIONS = 1 << 16  # number of transitions whose probabilities are cached
 THINGS = 1 << 10  # number of things in captions for which it is cached whether they are mentioned once
 IMAGES = 64  # number of images whose results are cached
@@ -70,7 +70,7 @@ class Transition(NamedTuple):
     new: str
 
 
-# A Transition; or one of all things of a semantic class, whose number then stands in the place of the thing.
+# A Transition, or the same for all things of a semantic class, with the number of the class instead of the thing.
 GeneralTransition = tuple[str, str | int, str]
 
 
@@ -219,8 +219,8 @@ class Transitions:
 
     @cached_property
     def _counts(self) -> Counter[GeneralTransition]:
-        """The counts, with sums over the things of a class (under its number), and over all things and all old values
-        (under "").
+        """The counts, and their sums: over the things of a class, under its number; over all things and old values,
+        under "".
         """
         summed: Counter[GeneralTransition] = Counter(self._unsummed)
         for (old, thing, new), number in self._unsummed.items():
@@ -340,8 +340,8 @@ class ImageTruth:
     def p_true(self, row: Row, caption: Caption) -> float | None:
         """Probability that one more caption of the image would make `row` true; None if not estimated.
 
-        For a row that replaces a word by a negation ("a dog without a ball") it is that of its `assertion`: that the
-        image shows what the row takes to be absent.
+        For a negation ("a dog without a ball") it is the probability of its `assertion`: that the image shows the
+        thing that the row denies.
 
         caption: the caption of the image that the row was proposed for.
         """

@@ -1,4 +1,4 @@
-"""Count what captions of one image say together, and calibrate the estimates on candidates that some of them label.
+"""Count what captions of one image say together, and calibrate the estimates on candidates labelled by captions.
 
 A caption entails a lexicon entry that must be true of the image if the caption is. Pairs of captions are counted by
 what the first mentions and the second entails, per fold of images; a table of counts has the columns kind, said, of and
@@ -49,11 +49,11 @@ from .estimates import (
 if TYPE_CHECKING:
     import pyarrow as pa
 
-WORDS = ("noun", "verb")  # the kinds estimated by associations; the others are by transitions, see the estimates
+WORDS = ("noun", "verb")  # kinds estimated by associations; all others are estimated by transitions, see `estimates`
 KEYS = ("kind", "said", "of", "entry")  # the columns that say what a row counts
 PAIRS = "pairs"  # the column with the number of pairs of captions
-FOLDS = 6
-MIN_PAIRS = 20  # words mentioned by the first caption of fewer pairs are left out
+FOLDS = 6  # parts of the images; the candidates of each are estimated from the others
+MIN_PAIRS = 20  # a word is left out if it is mentioned by the first caption of fewer pairs
 STEPS = 50  # of Newton's method, at most
 NOUNS = 1 << 14  # number of nouns whose results are cached
 IMAGES = 2000  # number of images on which the calibration is fitted
@@ -65,14 +65,15 @@ Spread = Callable[[Callable[..., "pa.Table"], Sequence[Sequence["pa.Table"]]], "
 def estimate_truth(parses: pa.Table, spread: Spread) -> pa.Table:
     """The `truth` table for the parses of some images (negcap.schemas.captions), empty if no image has two captions.
 
-    The calibration is fitted on the first IMAGES of them; kinds without candidates have no estimate. `spread(function,
-    calls)` runs `count_fold` and `label_candidates` for each fold, with the lexicon as their last argument.
+    The calibration is fitted on the first IMAGES images; kinds without candidates have no estimate. `spread(function,
+    calls)` calls a function for each fold, in workers, and adds the lexicon as the last argument.
     """
     parses = with_siblings(parses)
     images = parses["image_id"].unique()
     folds = split_by_fold(parses, images)
     counts = join_folds(spread(count_fold, [[part] for part in folds]))
     fitted_on = split_by_fold(parses, images[:IMAGES])
+    # The candidates of each fold are estimated from the counts of all other folds.
     labelled = spread(label_candidates, [[fitted_on[number], sum_folds(counts, number)] for number in range(FOLDS)])
     return calibrated_table(counts, labelled)
 
@@ -119,7 +120,7 @@ def count_fold(parses: pa.Table, lexicon: Lexicon) -> pa.Table:
 
 
 class EntailedEntries:
-    """Finds the entries of a lexicon that a caption entails: that must be true of the image if the caption is.
+    """Finds the entries of a lexicon that a caption entails: they must be true of the image if the caption is.
 
     A noun entails itself, its synonyms, and their hypernyms by first senses: a "puppy" entails "puppy", "dog" and
     "animal", but no "poodle". This is narrower than negcap.augment.language.coreference, which compares all senses in
@@ -135,7 +136,7 @@ class EntailedEntries:
                 self._nouns_of_synset[synset].append(number)
 
     def __call__(self, kind: str, caption: Caption) -> np.ndarray:
-        """The numbers of the nouns that a caption entails, ascending; with `kind` "verb", of the verbs in it."""
+        """The numbers of the nouns that a caption entails, ascending; for the kind "verb", those of its own verbs."""
         if kind == "noun":
             return np.array(sorted(frozenset[int]().union(*map(self.of_noun, mentioned_nouns(caption)))), int)
         known = self.lexicon.entries("verb").number
@@ -164,7 +165,7 @@ def fold_of_image(image_id: str) -> int:
 
 
 class WordsOfCaption(NamedTuple):
-    """The ids of the words that a caption mentions, and of the entries that must be true of the image if it is."""
+    """The ids of the words that a caption mentions, and of the entries that it entails."""
 
     words: np.ndarray
     entries: np.ndarray
@@ -178,8 +179,8 @@ def count_pairs(images: Iterable[Sequence[WordsOfCaption]], words: int, entries:
         words, entries: the sizes of the two vocabularies.
 
     Returns:
-        (1 + words, 1 + entries): row 0 has the pairs whatever the first caption mentions, column 0 those whatever the
-        second entails.
+        (1 + words, 1 + entries): [1 + w, 1 + e] counts pairs with word w and entry e. Row 0 counts pairs whatever the
+        first caption mentions, column 0 those whatever the second entails.
     """
     pairs = np.zeros((1 + words, 1 + entries))
     for captions in images:
@@ -188,8 +189,8 @@ def count_pairs(images: Iterable[Sequence[WordsOfCaption]], words: int, entries:
         entailments = _mark_ids([caption.entries for caption in captions])
         word = mentions.ids
         entry = entailments.ids
-        word_captions = mentions.has.sum(axis=0)
-        entry_captions = entailments.has.sum(axis=0)
+        word_captions = mentions.has.sum(axis=0)  # how many captions mention each word
+        entry_captions = entailments.has.sum(axis=0)  # how many entail each entry
         # All pairs of a caption with the word and one with the entry, without those of a caption with itself.
         with_both = word_captions[:, None] * entry_captions - mentions.has.T @ entailments.has
         pairs[1 + word[:, None], 1 + entry] += with_both
@@ -200,7 +201,7 @@ def count_pairs(images: Iterable[Sequence[WordsOfCaption]], words: int, entries:
 
 
 class Incidence(NamedTuple):
-    """The distinct ids of some captions, ascending, and 1.0 where a caption has one, else 0.0: (captions, ids)."""
+    """ids: the distinct ids of some captions, ascending. has: (captions, ids), 1.0 where a caption has the id, or 0."""
 
     ids: np.ndarray
     has: np.ndarray
@@ -238,7 +239,7 @@ def count_transitions(images: Iterable[Sequence[set[Assertion]]]) -> dict[Transi
                 for old in olds:
                     counts[Transition(old=old, thing=thing, new="")] += other_captions
                     for new, with_new in captions_with.items():
-                        # A caption is no witness of a second value that it gives itself.
+                        # The caption itself does not count among those that give the new value.
                         others = with_new - (new in values_of_caption[number])
                         if others:
                             counts[Transition(old=old, thing=thing, new=new)] += others
@@ -446,16 +447,16 @@ def _with_coefficients(counts: pa.Table, coefficients: Mapping[str, Iterable[flo
 
 
 class HeldOutCaption(NamedTuple):
-    """Captions of an image: those that are shown, of which candidates are made for the first; and one that is not."""
+    """Captions of an image: some are shown, and candidates are made for the first of these; one more is held out."""
 
     shown: tuple[Caption, ...]
     held_out: Caption
 
 
 def _hold_out_caption(captions: Sequence[Caption]) -> HeldOutCaption:
-    """A random number of the captions of an image, in random order, and one more that is held out.
+    """Show some captions of an image, a random choice of random size, at least one, and hold out one more.
 
-    captions: all of the image, at least two; at least one is shown.
+    captions: all of the image, at least two.
     """
     rng = record_rng(0, "truth", captions[0].image_id)
     order = rng.sample(list(captions), len(captions))
@@ -464,7 +465,7 @@ def _hold_out_caption(captions: Sequence[Caption]) -> HeldOutCaption:
 
 
 def _propose_rows(replacer: ReplacingOperator, batch: Batch) -> list[list[Row]]:
-    """For each caption of a batch, at most KEPT rows that its captions do not reject, sampled as for negatives."""
+    """For each caption of a batch, at most KEPT rows that no shown caption rejects, sampled as negatives are."""
     results = [OperatorResult([], []) for _ in batch.evidence]
     wanted = dict.fromkeys(range(len(results)), KEPT)
     add_accepted_rows(results, wanted, replacer.rows(batch, 0), replacer, batch, read=False)

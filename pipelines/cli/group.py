@@ -249,7 +249,7 @@ def escaped(error: UnicodeError) -> tuple[str, int]:
     return json.dumps(error.object[error.start : error.end])[1:-1], error.end
 
 
-ESCAPED = "negcap.escaped"
+ESCAPED = "negcap.escaped"  # the name of the error handler
 codecs.register_error(ESCAPED, escaped)
 
 

@@ -27,7 +27,7 @@ MAX_TEXT = 2000  # characters of a negative in an answer
 THOUGHT = "<think>"
 THOUGHT_END = "</think>"  # around what a model that reasons writes before its answer
 _START = re.compile(r"[{\[]")
-_FENCE = "```"
+_FENCE = "```"  # around code in Markdown
 _EFFORT = 50  # how many times an answer is read through, at most, in search of JSON; a good one needs one or two
 _USUAL = 200_000  # a shorter answer counts as having so many characters, so that all of its brackets are tried
 

@@ -11,7 +11,7 @@ import openai
 
 MAX_REDIRECTS = 5  # on the host itself, as from /v1 to /v1/
 _OF_TRANSFER = (b"content-encoding", b"content-length", b"transfer-encoding")  # headers that a read answer lacks
-_PACKED = ("gzip", "x-gzip", "deflate")
+_PACKED = ("gzip", "x-gzip", "deflate")  # content encodings
 
 
 class BoundedClient(openai.DefaultAsyncHttpxClient):

@@ -37,14 +37,14 @@ from .errors import ClusterError, TaskError, cause
 if TYPE_CHECKING:
     from distributed import Client
 
-SYNCHRONOUS = "synchronous"
+SYNCHRONOUS = "synchronous"  # the scheduler that runs all calls in this process
 ADDRESS = re.compile(r"(tcp|tls|ws|wss|ucx)://[^/\s]+:\d+")
 FUNCTION = re.compile(r"([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*):([A-Za-z_]\w*)")
 # Calls in flight for each worker: with two of them no worker waits, and memory use does not grow.
 IN_FLIGHT = 2
 RECOUNT_SECONDS = 1  # asking the scheduler for its workers costs milliseconds
-CONNECT_SECONDS = 10
-WORKER_SECONDS = 30
+CONNECT_SECONDS = 10  # that a scheduler may take to answer
+WORKER_SECONDS = 30  # that the first worker may take to come
 LOOK_SECONDS = 5  # between looks at the workers while no call ends
 # How long a worker may give no sign before users are told. It gives one each second or, in a long step of a library,
 # later.
@@ -57,7 +57,7 @@ QUIETLY = "2s"  # between two looks of Dask at its own loops
 MEMORY = {"ARROW_DEFAULT_MEMORY_POOL": "system", "MALLOC_TRIM_THRESHOLD_": 1 << 22, "MALLOC_MMAP_THRESHOLD_": 1 << 22}
 KILLED = "its worker was killed each time it was tried (out of memory?)"
 LOST = "the Dask scheduler was lost; run again to go on"
-TOPIC = "negcap-progress"
+TOPIC = "negcap-progress"  # of the events by which workers tell their progress
 
 Result = TypeVar("Result")
 OnReport = Callable[[int, int], None]  # (position of a call, captions it has done so far)
@@ -125,7 +125,7 @@ def _run_packed(packed: bytes) -> WorkerReply:
     return {"worker": address, "unfit": "", "result": function(*arguments)}
 
 
-# cloudpickle sends the source of functions of the module `__main__`, and only the names of others.
+# cloudpickle sends functions of the module `__main__` with their source, all others by name.
 _run_packed.__module__ = "__main__"
 
 
@@ -137,7 +137,7 @@ def _pack_call(function: Callable[..., object], *arguments: object) -> bytes:
 
 
 def _has_negcap() -> bool:
-    """Called in workers: whoever can unpack it has negcap."""
+    """Called in workers: a worker that can unpack this call has negcap."""
     return True
 
 
@@ -166,7 +166,7 @@ def executor(workers: int | None = None, scheduler: str | None = None, *, retrie
 
 
 class Submitted(NamedTuple):
-    """The position of a call that was sent to workers. only: those that may run it; empty: any of them."""
+    """A call that was sent to workers: its position, and the addresses of those that alone may run it; empty: any."""
 
     position: int
     only: list[str]
@@ -208,7 +208,7 @@ class Executor:
 
 
 class LastSign(NamedTuple):
-    """When a worker last gave a sign to the scheduler, by the latter's clock, and when we first saw that, by ours."""
+    """heard: when a worker last gave a sign, by the scheduler's clock. since: when we first saw this value, by ours."""
 
     heard: float
     since: float
@@ -247,17 +247,17 @@ class Distributed(Executor):
         return self._client
 
     def _ask_workers(self, client: Client) -> None:
-        """Leave those workers of a running scheduler out that cannot run negcap. Raises ClusterError if none can."""
+        """Leave out the workers of a running scheduler that cannot run negcap. Raises ClusterError if none can."""
         pool = client.get_executor(pure=False)
         packed = _pack_call(_has_negcap)
         asked = [pool.submit(_run_packed, packed, workers=[worker]) for worker in client.nthreads()]
-        # A worker that is busy for so long will tell with its first call.
+        # A worker that is too busy to answer in time shows with its first call whether it has negcap.
         answered = wait(asked, CONNECT_SECONDS).done
         replies: list[WorkerReply] = [future.result() for future in answered if future.exception() is None]
         self._leave_out(client, {reply["worker"]: reply["unfit"] for reply in replies if reply["unfit"]})
 
     def _leave_out(self, client: Client, unfit: Mapping[str, str]) -> None:
-        """Leave workers out that cannot run negcap, and say so, once, with what to install.
+        """Leave out workers that cannot run negcap, and say once for each what to install.
 
         unfit: why a worker cannot, by its address. Raises ClusterError, which says the same, if there are no others.
         """
@@ -278,7 +278,7 @@ class Distributed(Executor):
         return fit
 
     def _say_who_stands_still(self, last_seen: Mapping[str, float]) -> None:
-        """Say, once a worker, that the scheduler has not heard of it for STILL_SECONDS, and what to do.
+        """Say, once for each worker, that the scheduler has not heard of it for STILL_SECONDS, and what to do.
 
         last_seen: when the scheduler has last heard of each worker, by address. Its clock may differ from ours, so the
         numbers are only compared with each other: a worker stands still if its number does not change.
@@ -356,15 +356,15 @@ class Distributed(Executor):
 
         def submit(position: int) -> None:
             """Send a call to the workers."""
-            # All workers are fit as a rule, and then Dask may also use those that come later. Once one is unfit, the
-            # call must name the fit ones.
+            # While all workers are fit, Dask may also use workers that come later. Once one is unfit, the call must
+            # name the fit ones.
             only = self._fit_workers(client) if self._unfit else []
             packed = _pack_call(_call_in_worker, sender, position, function, *calls[position])
             future = pool.submit(_run_packed, packed, workers=only or None)
             running[future] = Submitted(position, only)
 
         def submit_again_where_workers_have_gone(addresses: Sequence[str]) -> None:
-            """Submit the calls anew that only workers with other addresses than these were allowed to make."""
+            """Submit again the calls that were sent only to workers which are not among these addresses any more."""
             for future, submitted in list(running.items()):
                 if submitted.only and not {*submitted.only}.intersection(addresses):
                     future.cancel()

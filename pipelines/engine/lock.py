@@ -30,7 +30,7 @@ from .places import RemotePath
 from .storage import STAGED, names
 
 LOCK = ".lock"  # the file's name
-HEARTBEAT_SECONDS = 10
+HEARTBEAT_SECONDS = 10  # between two times that the lock is written
 STALE_SECONDS = 60  # on a store
 # How long it takes at most until the later of two that take over a lock has replaced the lock of the other.
 SETTLE_SECONDS = 1

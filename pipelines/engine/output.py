@@ -1,4 +1,4 @@
-"""What a stage makes in a run: here alone is decided what of it is kept, refused, made again or removed."""
+"""The output of a stage in a run. Only this module decides which of it is kept, refused, made again or removed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ShardsOfTables = Mapping[str, Shard]  # the shards of one number, by table
 
 
 class Output:
-    """A stage's tables in a run, the primary one last; made by who has the lock, sent to workers that write shards."""
+    """A stage's tables in a run, the primary one last. Made by the process with the lock, and sent to the workers."""
 
     def __init__(self, run: Path, identity: Identity, schemas: Mapping[str, pa.Schema], overwrite: bool) -> None:
         """Look at what the folder of the run has of these tables already.
@@ -35,7 +35,7 @@ class Output:
             OtherConfigError: there are such tables, and they may not be replaced. Names the first difference.
             ValueError: a folder that will be written is a link.
         """
-        # Before anything is written: a folder from elsewhere may hold links, and what is written would follow them.
+        # Before anything is written: a folder from elsewhere may hold links, which writing would follow.
         for name in (*schemas, MANIFESTS, STATISTICS):
             refuse_link(run / name)
         self.run = run
@@ -44,8 +44,7 @@ class Output:
         self.key = identity.key()
         self.folder = run / identity.tables[-1]
         self.manifest: Manifest | None = None  # of these tables with this identity
-        # Why the present tables cannot be continued; empty if they can.
-        reason = ""
+        reason = ""  # why the present tables cannot be continued; empty if they can
         try:
             manifest = read_manifest(self.folder)
             if manifest is not None:
@@ -77,7 +76,7 @@ class Output:
 
         Args:
             index: the number.
-            key: a hash of what a shard is made from, which one that is up to date states.
+            key: a hash of what the shard would be made from; a shard states the key that it was made with.
             tables: their names; None: all of the stage.
         """
         shards: dict[str, Shard] = {}
@@ -94,8 +93,8 @@ class Output:
             shards_of_each_number = threads.map(self.current, range(len(keys)), keys)
             return {index: shards for index, shards in enumerate(shards_of_each_number) if shards is not None}
 
-    def finished(self) -> Manifest | None:
-        """The manifest, if it is complete and all shards are intact and made from what the stage would read now."""
+    def complete_manifest(self) -> Manifest | None:
+        """The manifest if it is complete, and all shards are intact and made from what the stage would read now."""
         manifest = self.manifest
         if manifest is None or not manifest.complete:
             return None
@@ -133,7 +132,7 @@ class Output:
         counts = self.summed_counts(finished)
         old = self.manifest
         is_unchanged = old is not None and old.complete and (old.shards, old.counts) == (stated, counts)
-        # The file of an unchanged one keeps its time: a run that is up to date is not touched.
+        # The file of an unchanged manifest keeps its time: a run that is up to date is not touched.
         if not is_unchanged:
             complete = Manifest(self.identity, complete=True, shards=stated, counts=counts, processor=processor())
             write_manifest(self.folder, complete)

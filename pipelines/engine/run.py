@@ -45,7 +45,7 @@ class Execution:
 
 @dataclass(frozen=True)
 class Job:
-    """What all calls of one stage share; sent to the workers with each call.
+    """What all calls of one stage share. It is sent to the workers with each call.
 
     whole: the tables that the stage reads as a whole, by name, in addition to a shard of its input.
     """
@@ -56,8 +56,9 @@ class Job:
     whole: Mapping[str, WholeTable]
 
     def begin(self) -> None:
-        """Called first in each call: a worker frees what another stage that it ran before has loaded. Raises
-        RuntimeError if the code in this process is not that of the main process.
+        """Prepare a call: a worker frees what the stage that it ran before has loaded, unless it is the same stage.
+
+        Raises RuntimeError if the code in this process is not that of the main process.
         """
         check_code(self.output.identity.code, *self.stage.functions)
         # The main process frees nothing: it may run an earlier stage again, and need its model.
@@ -152,7 +153,7 @@ def _run_map_stage(job: Job, execution: Execution) -> list[ShardsOfTables]:
                     # Reports of a worker may come later than its result, or be lost: the rest counts now.
                     reports(position, inputs[index].rows)
                 else:
-                    progress.advance(0)
+                    progress.advance(0)  # a step, but no captions
                 # a call reports once that it begins; each further time, its worker had died
                 statistics.append(replace(result.statistics, retries=max(0, reports.begun[position] - 1)))
         except TaskError as failed:
@@ -211,7 +212,7 @@ def _stage_error(stage: Stage | ReduceStage, index: int, failed: TaskError) -> S
 def _unpack_in_order(results: Iterator[tuple[int, bytes]], report_arrival: Callable[[int], None]) -> Iterator[pa.Table]:
     """Unpack tables that come in any order, and yield them in the order of their positions.
 
-    So what is made of them has the same bytes however many workers there are.
+    What is made of them then has the same bytes however many workers there are.
 
     Args:
         results: position and packed table, as the workers finish.
@@ -229,9 +230,9 @@ def _unpack_in_order(results: Iterator[tuple[int, bytes]], report_arrival: Calla
 
 
 def _combine_in_tree(tables: Iterator[pa.Table], combine: Combine) -> pa.Table:
-    """Combine all tables into one, in a tree of FAN_IN branches.
+    """Combine all tables into one, in a tree of FAN_IN branches; `combine` makes one table of several.
 
-    So each row is combined few times, and few tables are in memory at once. `combine` makes one table of several.
+    In a tree each row is combined few times, and few tables are in memory at once.
     """
     levels: list[list[pa.Table]] = []  # levels[k] holds up to FAN_IN - 1 tables, each of FAN_IN ** k of the input
     for table in tables:
@@ -380,8 +381,8 @@ def run_source(
         config: what determines the rows (see engine.manifest.describe).
         inputs: the tables of the run that are read; or the hash of each file or table, by its name.
         metadata: provenance, besides the version of negcap.
-        unit: what the progress display counts; `parts` reports these.
-        steps: how many steps `parts` reports beyond one per shard.
+        unit: what the progress display counts; the functions of `parts` report these.
+        steps: how many further steps they report, beyond one per shard.
         intact: whether the files that belong to a shard (pictures) are unchanged, given its index.
         check: called with the summed counters of the finished stage; raises ValueError if they must not be accepted.
         execution: where progress is shown, and whether other output is overwritten.
@@ -409,11 +410,13 @@ def run_source(
             inputs=dict(hashes),
         )
         output = Output(run, identity, outputs, execution.overwrite)
-        complete = output.finished() if number is None else None
+        # Without a number it is not known which shards the source would give now: all are kept, or none.
+        complete = output.complete_manifest() if number is None else None
         if complete is not None:
             with progress.stage(name, None, unit=unit):
                 check(complete.counts)
             return dict(complete.counts)
+        # All shards have the same key: each depends on all inputs.
         current = output.all_current([output.key] * (number or 0))
         kept = {index: shards for index, shards in current.items() if intact(index)}
         finished: list[ShardsOfTables] = []
@@ -426,6 +429,6 @@ def run_source(
                     finished.append(kept[index])
                 else:
                     finished.append(output.write(index, make()))
-                    progress.advance(0)
+                    progress.advance(0)  # one more shard; `make` has reported its captions itself
             check(output.summed_counts(finished))
         return output.finish(finished)

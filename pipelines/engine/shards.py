@@ -28,8 +28,8 @@ from .manifest import MANIFESTS, manifest_of
 from .storage import UNSEALED, is_sealed, names, seal, write_atomically
 
 SHARD = re.compile(r"part-(\d{5,})\.parquet")
-MADE = "negcap.made"
-SEAL = "negcap.seal"
+MADE = "negcap.made"  # key of the metadata that say of what a shard was made
+SEAL = "negcap.seal"  # key of the hash of the file
 # The seal in the bytes of a file. Thrift, in which a Parquet footer is written, puts 0x18 (a text follows) and 0x40 (it
 # has 64 bytes) between key and value.
 SEALED = re.compile(SEAL.encode() + rb"\x18\x40([0-9a-f]{64})")

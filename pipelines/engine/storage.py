@@ -56,7 +56,7 @@ def sha256_file(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-UNSEALED = b"0" * 64
+UNSEALED = b"0" * 64  # stands where the hash will be
 
 
 def seal(data: bytearray, place: slice) -> None:

@@ -52,7 +52,7 @@ def has_table(run: Path, name: str) -> bool:
     """Whether a run has a table, with shards or a manifest that states some. Raises ValueError if that is broken."""
     if list_shards(run / name):
         return True
-    # A folder whose shards are gone is a damaged table, not a missing one: who reads it is told so.
+    # A folder whose shards are gone is a damaged table, not a missing one: reading it raises an error.
     return (run / name).is_dir() and bool(_stated_shards(run, name, manifest_of(run, name)))
 
 
@@ -109,7 +109,7 @@ def shards_of(run: Path, name: str, *, unfinished: bool = False) -> list[Shard]:
     Args:
         run: the folder of the run.
         name: of the table.
-        unfinished: of a table that is still being made, return those that are intact.
+        unfinished: whether to return the intact shards of a table that is still being made.
 
     Raises:
         FileNotFoundError: there is no such table.
@@ -145,7 +145,7 @@ def hash_shards(shards: Sequence[Shard]) -> str:
 
 
 def hash_table(run: Path, name: str) -> str:
-    """The `hash_shards` of a finished table, by what its manifest states; no shard is read. Raises as `shards_of`."""
+    """The `hash_shards` of a finished table, from its manifest; no shard is read. Raises as `shards_of`."""
     return hash_shards(shards_of(run, name))
 
 
@@ -182,7 +182,7 @@ def read_table(run: Path, name: str, columns: Sequence[str] | None = None) -> It
 def _stated_shards(run: Path, name: str, manifest: Manifest | None) -> list[Shard]:
     """The shards of a table that a manifest states, whether they are there or not."""
     shards = manifest.shards if manifest is not None else ()
-    # A table need not have a shard of each number: rejected records are left out where there are none.
+    # A table need not have a shard of each number: without rejected records there is no shard of them.
     return [
         Shard(shard_path(run / name, index), **tables[name]) for index, tables in enumerate(shards) if name in tables
     ]

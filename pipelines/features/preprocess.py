@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 # of ImageNet's pixels, red, green, blue: models of torchvision are trained on photos that are normalised by these
 MEAN = (0.485, 0.456, 0.406)
 STD = (0.229, 0.224, 0.225)
-RESIZE = 256
+RESIZE = 256  # pixels of the shorter side, before the crop
 CROP = 224  # pixels
 FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF", "PPM")
-MAX_PIXELS = 100_000_000
+MAX_PIXELS = 100_000_000  # of a photo
 # How many pixels of the photos of a batch are in memory together: 100 MB.
 PIXELS_TOGETHER = 1 << 25
 # Photos with a longer shorter side, in pixels, are reduced: no model of images and texts reads larger ones.

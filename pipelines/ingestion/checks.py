@@ -33,8 +33,8 @@ BOILERPLATE = {
 }
 _WORDS = re.compile(r"[^\W\d_]{2,}")
 _REPEATED = 4  # times that a caption must not have one word in a row
-BANDS = 9
-BAND_ROWS = 13
+BANDS = 9  # of a MinHash: captions that agree in a whole band are near-duplicates
+BAND_ROWS = 13  # hashes in a band
 SHINGLE = 5  # letters in a row
 _OTHER = re.compile(r"[\W_]+")
 Check = Callable[[Record], Rejected | None]

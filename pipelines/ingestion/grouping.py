@@ -1,6 +1,7 @@
-"""Records as rows, in memory or in an Arrow file for each part (what one call reads: a file, or a whole source), and
-which of them become captions of which image. Rows are in the order of their positions: by the number of the part, then
-by the place in it.
+"""Write records as rows, and decide which of them become captions of which image.
+
+The rows are in memory, or in an Arrow file for each part (a file or a whole source, read by one call). They are in the
+order of their positions: by the number of the part, then by the place in it.
 
 DuckDB sorts and groups only the keys of rows (position, image and number), in a small memory or else on disk. The rows
 themselves are fetched by their positions when the shards are written.
@@ -35,8 +36,8 @@ Connection: TypeAlias = Any  # a duckdb.DuckDBPyConnection; DuckDB is imported w
 # A position is the number of the part, then 40 bits for the row in it, so positions sort as the source's records do
 # and a part can be read without those before it.
 PART_BITS = 40
-BLOCK_ROWS = 8_192
-KEPT = "kept:"  # what the names of columns to keep begin with, so that none is that of a field of records
+BLOCK_ROWS = 8_192  # records in a table that DuckDB reads
+KEPT = "kept:"  # prefix of the names of columns to keep, so that none is equal to a field of records
 # Columns that decide which rows become captions.
 DECIDING = ("image_id", "image", "number", "keys")
 # A shard has LEAST captions, or more if there would be more than SHARDS shards, but then at most MOST_MB of text.
@@ -167,7 +168,7 @@ def blocks(records: Iterable[Record | Rejected], schema: pa.Schema, config: Inge
         if config.duplicates or config.near_duplicates:
             keys_of_texts = keys([record.text for record in block], config.near_duplicates)
             for row, record in enumerate(block):
-                if isinstance(record, Record):  # a rejected one makes no other a repetition
+                if isinstance(record, Record):  # without keys: a caption that repeats a rejected one is no repetition
                     keys_of_rows[row] = keys_of_texts[row]
         yield pa.record_batch([*columns, pa.array(keys_of_rows, keys_field.type)], schema)
 
@@ -190,7 +191,7 @@ def _cells_of_record(record: Record | Rejected, kept_count: int) -> tuple[Cell, 
 
 
 def _column_of_values(values: Sequence[Cell], field: pa.Field) -> pa.Array:
-    """The values of a column. In a column to keep, what is no text becomes JSON; raises ValueError for other types."""
+    """The values of a column. In a text column to keep, other values become JSON; else they raise ValueError."""
     try:
         return pa.array(values, field.type)
     except (pa.ArrowException, UnicodeError, OverflowError, TypeError) as error:
@@ -297,9 +298,9 @@ def grouped(
 
     Args:
         blocks: `position` and DECIDING of all rows.
-        limit: of images: those with the lowest hashes of ids, so that a larger sample contains a smaller one.
+        limit: how many images are kept, those with the lowest hashes of ids: a larger sample contains a smaller one.
         rows: the number of keys, with which memory grows little.
-        folder: for what does not fit into that memory; None: take all memory there is.
+        folder: for data that does not fit into that memory; None: no limit of memory.
 
     Raises:
         OSError: the disk is full.
@@ -333,7 +334,7 @@ def rejected_records(rows: pa.Table, reasons: Sequence[str | None], images: Sequ
         images: of each, the first image that has its image_id.
     """
     records = []
-    # A record that reading has rejected has its detail; those of grouping get theirs here, where all is known of them.
+    # Records that were rejected when they were read have a detail; those that grouping rejects get it here.
     for row, reason, image in zip(rows.to_pylist(), reasons, images, strict=True):
         detail = row["detail"]
         if reason in DIFFERENCES:
@@ -352,7 +353,7 @@ def rejected_records(rows: pa.Table, reasons: Sequence[str | None], images: Sequ
 def captions_per_shard(config: IngestConfig, captions: int, characters: int) -> int:
     """How many captions a shard may have.
 
-    As many as the config says, else as LEAST, SHARDS and MOST_MB say: so all cores of a machine have work, and a store
+    The config says how many, or else LEAST, SHARDS and MOST_MB: so that all cores of a machine have work, and a store
     has few files.
 
     Args:
@@ -362,7 +363,7 @@ def captions_per_shard(config: IngestConfig, captions: int, characters: int) -> 
     """
     if config.shard_size is not None:
         return config.shard_size
-    if config.limit is not None:  # of most that was read, nothing is kept
+    if config.limit is not None:  # most captions that were read may be left out, so their number tells nothing
         return LEAST
     captions_of_most_mb = int(MOST_MB * 1_000_000 * captions / max(1, characters))
     return max(LEAST, min(captions // SHARDS, captions_of_most_mb))

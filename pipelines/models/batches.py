@@ -64,8 +64,10 @@ def autocast(amp: bool, device: torch.device) -> AbstractContextManager[object]:
 
 
 def shuffled_batches(captions: Tensor, batch_size: int, generator: Generator) -> Iterator[Tensor]:
-    """Batches of `batch_size` captions (n,), shuffled; a last batch of one, which has no negatives, is left out."""
-    # shuffled anew by the generator of the epoch, so that a resumed training sees the same batches
+    """Batches of the captions (n,), given by number, in random order; a last batch of one, which would have no other
+    caption to compare with, is left out.
+    """
+    # by the generator of the epoch, so that a resumed training sees the same batches
     order = captions[torch.randperm(len(captions), generator=generator)]
     return (batch for batch in order.split(batch_size) if len(batch) > 1)
 

@@ -121,7 +121,7 @@ def prepare_folder(
 def _holds_training(
     folder: Path, identity: TrainingIdentity, words: Vocabularies, overwrite: bool, say: Callable[[str], None]
 ) -> bool:
-    """Whether the folder of a model holds the training with this identity; False: it is to be replaced.
+    """Whether the folder of a model holds the training with this identity; if not, it may be replaced.
 
     Raises ValueError if it holds another training or a damaged one, and must not be overwritten.
     """
@@ -170,7 +170,7 @@ def _check_training(folder: Path, words: Vocabularies) -> None:
     for language, vocabulary in read_vocabularies(folder, [*words]).items():
         if vocabulary.words != words[language].words:
             raise ValueError(f"{folder / VOCABULARY} is damaged: its words ({language}) are not those of the training")
-    # `best` is checked too, although a training reads only `last`: it is what the training leaves behind
+    # a training reads only `last`; `best` is checked, too, as it will be used after the training
     for path in sorted(folder.glob("*.safetensors")):
         weights = read_weights(folder, path.stem)
         if path.stem == LAST:
@@ -178,7 +178,7 @@ def _check_training(folder: Path, words: Vocabularies) -> None:
 
 
 class Weights(NamedTuple):
-    """What a file of weights holds, once its bytes and the files beside it have been checked; see `save`."""
+    """The content of a file of weights whose bytes, and files beside it, have been checked; see `save`."""
 
     path: Path
     tensors: Tensors
@@ -190,11 +190,11 @@ class Weights(NamedTuple):
             for name, model in models.items():
                 model.load_state_dict(self._tensors_of(name))
             for name, optimizer in optimizers.items():
-                by_parameter: dict[int, Tensors] = {}  # by its number: what Adam keeps of it, such as its averages
+                by_parameter: dict[int, Tensors] = {}  # by the parameter's number, Adam's averages of its gradients
                 for key, value in self._tensors_of(name).items():
                     number, _, entry = key.partition("/")
                     by_parameter.setdefault(int(number), {})[entry] = value
-                # learning rates and the like are taken from the config, which may have more epochs than before
+                # learning rates and the like stay those of the config, which may have more epochs than before
                 groups = optimizer.state_dict()["param_groups"]
                 optimizer.load_state_dict({"state": by_parameter, "param_groups": groups})
         except (ValueError, KeyError, TypeError, RuntimeError) as error:
@@ -254,7 +254,7 @@ def save_last(
 ) -> None:
     """Write metrics.jsonl, then as `last` all that is needed to resume after the last epoch of the history.
 
-    `last` also has what tells later whether lines of metrics.jsonl, or files of weights, have been lost.
+    `last` also has a hash of metrics.jsonl and the names of other weights, to notice later if some are lost.
 
     Args:
         folder: of the model.
@@ -263,7 +263,7 @@ def save_last(
     """
     # before the weights: lines without weights are cut off when the training resumes, weights without lines are damage
     write_history(folder / METRICS, history)
-    # the names of other weights, such as `best`, so that a file that is lost later is noticed
+    # the names of other weights, such as `best`
     kept = sorted(path.stem for path in folder.glob("*.safetensors") if path.stem != LAST)
     save(folder, LAST, models, {**state, "history": _hash_of_history(history), "kept": kept}, optimizers)
 
@@ -280,8 +280,8 @@ def _hashes_beside(folder: Path) -> dict[str, str]:
 
 
 def read_weights(folder: Path, name: str) -> Weights:
-    """Read what `save` wrote. Raises FileNotFoundError if it is missing, ValueError if its bytes are not those that
-    were written, or if config.json or a vocabulary is not the one that the weights were trained with.
+    """Read a file that `save` wrote. Raises FileNotFoundError if it is missing, ValueError if its bytes have changed,
+    or if config.json or a vocabulary is not the one that the weights were trained with.
     """
     path = folder / f"{name}.safetensors"
     try:
@@ -301,14 +301,14 @@ def read_weights(folder: Path, name: str) -> Weights:
 
 
 def restore(folder: Path, name: str, models: Models, optimizers: Optimizers = NO_OPTIMIZERS) -> Weights:
-    """Load what `save` wrote into these models and optimizers, in place; see `read_weights`, `Weights.load_into`."""
+    """Load weights that `save` wrote into models and optimizers, in place; see `read_weights`, `Weights.load_into`."""
     weights = read_weights(folder, name)
     weights.load_into(models, optimizers)
     return weights
 
 
 class StoredTensors(NamedTuple):
-    """Tensors by name, and what else is known of them, compatible with JSON."""
+    """tensors: by name. about: further facts about them, compatible with JSON."""
 
     tensors: Tensors
     about: JsonObject
@@ -451,7 +451,7 @@ class ArrayWriter:
 def mapped_arrays(
     run: Path, prefix: str, identity: object, write: Callable[[ArrayWriter], JsonObject | None]
 ) -> StoredTensors:
-    """Arrays in a folder of the run's cache, mapped into memory: what is not read stays on the disk.
+    """Arrays in a folder of the run's cache, mapped into memory: parts that are not read stay on the disk.
 
     Changes of the arrays stay in memory; the files are not changed.
 

@@ -30,11 +30,11 @@ HELD_OUT = 500  # images, at most, that are held out for validation
 
 
 class Captions(NamedTuple):
-    """The C captions of a run in some languages, in the run's order; captions are chosen as indices (n,) into these.
+    """The C captions of a run in some languages, in the run's order. A choice of captions is their indices, (n,).
 
     ids, texts, splits: one entry per caption. image_ids: one per image (I). image, language: (C,) indices into
-    image_ids and `languages`, ISO 639 codes. human: (C,) bool, True for a caption written by a person. extra: the
-    number of captions, at the end, that come from the table `extra` (see `read_captions`).
+    image_ids and `languages`, which are ISO 639 codes. human: (C,) bool, True for a caption written by a person. extra:
+    how many captions, the last ones, come from the table `extra` (see `read_captions`).
     """
 
     ids: list[str]
@@ -73,8 +73,8 @@ class Captions(NamedTuple):
         return self.of_splits([split])
 
     def for_metrics(self, captions: Tensor) -> Tensor:
-        """Those of the captions that metrics are computed on: none of the extra table, and only those written by
-        people, unless none is.
+        """Those of the captions that metrics are computed on: not those of the extra table; and if people wrote some,
+        only these.
         """
         captions = captions[~self.are_extra(captions)]
         by_people = captions[self.human[captions]]
@@ -106,7 +106,7 @@ class Captions(NamedTuple):
         return self.first_of_images(chosen, per_image) if per_image else chosen
 
     def first_of_images(self, captions: Tensor, n: int) -> Tensor:
-        """Those of the captions that are among the first n of their image; in the same order."""
+        """Those of the captions (C,) that are among the first n of their image, in the same order."""
         return captions[places_in_groups(self.image[captions]) < n]
 
     def are_extra(self, captions: Tensor) -> Tensor:
@@ -215,8 +215,8 @@ class ComponentLists(NamedTuple):
     offsets: Tensor
 
     def known_components(self, texts: Tensor) -> RaggedRows:
-        """Those components of texts (B,) that have no unknown word: their rows in `words`, and the position of the text
-        that each belongs to among the B.
+        """The components of texts (B,) without unknown words: their rows in `words`, and the text of each by its
+        position among the B.
         """
         entries = ragged_rows(self.offsets, texts)
         known = (self.words[entries.rows] != UNKNOWN_ID).all(1).cpu()
@@ -238,6 +238,10 @@ class SceneGraphs(NamedTuple):
     objects: ComponentLists
     pairs: ComponentLists
     triples: ComponentLists
+
+    def to(self, device: torch.device) -> SceneGraphs:
+        """These scene graphs with their words on a device; the offsets stay on the CPU."""
+        return SceneGraphs(*(lists._replace(words=lists.words.to(device)) for lists in self))
 
     def thinned(self, texts: Tensor, share: float, seed: int) -> SceneGraphs:
         """These scene graphs without a random share of the pairs and of the triples of some texts (B,). What is left
@@ -357,7 +361,7 @@ def encode_components(components: pa.Table, vocabulary: WordVocabulary, device: 
 
 # the vocabulary of a UniVSE model has the names of components as words of their own, also those of several words
 def component_ids(vocabulary: WordVocabulary, names: Iterable[str]) -> list[int]:
-    """The word ids of names of components; of an unknown one, that of its last word ("soccer game"), or of <unk>."""
+    """The word ids of names of components; for an unknown name ("soccer game") that of its last word, or of <unk>."""
     ids = vocabulary.ids
     return [ids.get(name, ids.get(name.rpartition(" ")[2], UNKNOWN_ID)) for name in names]
 
@@ -435,10 +439,11 @@ NO_FEATURES = ImageFeatures(torch.empty(0, 0), "", torch.empty(0, dtype=torch.bo
 
 @dataclass(frozen=True)
 class Selection:
-    """Which negatives of a run are read: of these families, operators and splits, all if empty. to_train: only what a
-    model may learn from. A text that several operators made of a caption is then read once. A negative that inserts a
-    word unknown to the model is left out: <unk> would stand there in negatives only, and the model would learn that
-    what it does not know is false.
+    """Which negatives of a run are read: of these families, operators and splits, all if empty.
+
+    to_train: only negatives that a model may learn from. A text that several operators made of a caption is read once,
+    and a negative that inserts a word unknown to the model is left out: <unk> would stand there in negatives only, and
+    the model would learn that what it does not know is false.
     """
 
     families: tuple[str, ...] = ()
@@ -451,19 +456,19 @@ EVERY = Selection()
 
 
 class UnknownWordCounts(NamedTuple):
-    """Of so many negatives, how many insert a word that a model does not know."""
+    """How many negatives there are, and how many of them insert a word that a model does not know."""
 
     negatives: int
     unknown: int
 
     @property
     def share(self) -> float:
-        """In %."""
+        """The share of those that insert an unknown word, in %."""
         return 100 * self.unknown / max(1, self.negatives)
 
 
 KNOWN_WORDS = "for more of known words, build with --set lexicon=own, or train with a lower min_count"
-TOO_MANY = 1.0  # % of negatives that insert an unknown word, above which it is said
+TOO_MANY = 1.0  # a higher share of negatives that insert an unknown word, in %, is reported
 
 
 def unknown_words_line(counts_by_operator: Mapping[str, UnknownWordCounts], then: str) -> str:
@@ -475,11 +480,11 @@ def unknown_words_line(counts_by_operator: Mapping[str, UnknownWordCounts], then
     '10.0 % of the negatives insert a word that the model does not know (noun 20.0, numeral 0.0): they are left out'
     """
     counts = counts_by_operator.values()
-    every = UnknownWordCounts(sum(count.negatives for count in counts), sum(count.unknown for count in counts))
-    if every.share <= TOO_MANY:
+    total = UnknownWordCounts(sum(count.negatives for count in counts), sum(count.unknown for count in counts))
+    if total.share <= TOO_MANY:
         return ""
     shares = ", ".join(f"{name} {count.share:.1f}" for name, count in sorted(counts_by_operator.items()))
-    return f"{every.share:.1f} % of the negatives insert a word that the model does not know ({shares}): {then}"
+    return f"{total.share:.1f} % of the negatives insert a word that the model does not know ({shares}): {then}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -526,7 +531,7 @@ class Corpus:
 
     @property
     def vocabulary(self) -> WordVocabulary:
-        """That of the first language."""
+        """The vocabulary of the first language."""
         return next(iter(self.vocabularies.values()))
 
     @property
@@ -552,7 +557,7 @@ def encode_run(
     device: torch.device = CPU,
     selection: Selection | None = EVERY,
 ) -> Corpus:
-    """Encode the captions and negatives of a run, once: the arrays are kept in the run's cache and mapped into memory.
+    """Encode the captions and negatives of a run, or map the arrays of an earlier call from the run's cache.
 
     Args:
         run: the folder of a run.
@@ -632,8 +637,7 @@ def _write_texts(
     encoded_captions = _encode_captions(captions, words)
     out.append(tokens=encoded_captions.tokens, offsets=encoded_captions.offsets)
     out.append(**{name: np.empty(0, kind) for name, kind in OF_NEGATIVES.items()})  # also of a run without negatives
-    # offsets go on where those of the captions end
-    end = int(encoded_captions.offsets[-1])
+    end = int(encoded_captions.offsets[-1])  # where the words so far end, and those of the next text begin
     ids = pa.array(captions.ids, pa.string())
     codes: dict[str, dict[str, int]] = {"operator": {}, "family": {}}  # numbers of names, in order of first occurrence
     inserting: dict[str, list[int]] = {}  # by operator: how many negatives, and how many with an unknown word
@@ -650,7 +654,7 @@ def _write_texts(
             negatives = rows["negative"].combine_chunks()
             encoded, unknown = words[LANGUAGE].encode_negatives(negatives, own_captions, owner_of_rows - first)
             _count_unknown(inserting, rows["operator"].to_pylist(), unknown)
-            # counted, but left out here: the reader is told how many were lost
+            # left out here, but counted above, so that users are told how many are lost
             kept = ~unknown if selection is not None and selection.to_train else np.ones(len(rows), np.bool_)
             sizes = np.diff(encoded.offsets)  # (rows,) how many words each negative has
             columns = {**_columns_to_keep(rows, codes), "negative_caption": number[owner_of_rows], "known": ~unknown}
@@ -702,7 +706,10 @@ def _selected_shards(run: Path, selection: Selection | None) -> Iterator[Caption
 
 
 def _encode_captions(captions: Captions, words: Vocabularies) -> EncodedTexts:
-    """All captions, each by the vocabulary of its language, in their order."""
+    """All captions, each by the vocabulary of its language, in their order.
+
+    words: by language, in the order of `captions.languages`, by which `captions.language` numbers them.
+    """
     if len(words) == 1:
         (vocabulary,) = words.values()
         return vocabulary.encode(captions.texts)
@@ -710,13 +717,13 @@ def _encode_captions(captions: Captions, words: Vocabularies) -> EncodedTexts:
     for number, vocabulary in enumerate(words.values()):
         in_language = pa.array((captions.language == number).numpy())
         encoded.append(vocabulary.encode(captions.texts.filter(in_language)))
-    # the texts of all languages one after the other, then back in the order of the captions
+    # First the texts of all languages one after the other, then back in the order of the captions.
     tokens = np.concatenate([texts.tokens for texts in encoded])
-    sizes = torch.from_numpy(np.concatenate([np.diff(texts.offsets) for texts in encoded]))
-    by_language = captions.language.argsort(stable=True)
-    place = by_language.argsort()  # of each caption among the texts by language
-    rows = ragged_rows(starts_of(sizes), place).rows
-    return EncodedTexts(tokens[rows.numpy()], starts_of(sizes[place]).numpy())
+    sizes = torch.from_numpy(np.concatenate([np.diff(texts.offsets) for texts in encoded]))  # (C,) tokens of each text
+    by_language = captions.language.argsort(stable=True)  # (C,) the captions in the order in which they were encoded
+    place = by_language.argsort()  # (C,) the inverse: where each caption stands in that order
+    token_numbers = ragged_rows(starts_of(sizes), place).rows  # of the first caption's tokens, of the second's, …
+    return EncodedTexts(tokens[token_numbers.numpy()], starts_of(sizes[place]).numpy())
 
 
 def _columns_to_keep(rows: pa.Table, codes: dict[str, dict[str, int]]) -> dict[str, np.ndarray]:

@@ -109,7 +109,7 @@ class ImageEncoder(nn.Module):
         """Vectors (B, joint), float32, of features (B, D) or (B, R, D) of any float type."""
         features = features.float()
         if features.dim() == 3 and self.pooling in MEANS:
-            features = features.mean(1)  # the regions' own vectors are not asked for, so one layer per image is enough
+            features = features.mean(1)  # without vectors of regions, the layer is applied once per image
         return self.with_regions(features).images
 
     def with_regions(self, features: Tensor) -> ImageVectors:
@@ -139,7 +139,7 @@ GROUNDED_STD = 0.3785  # of the learned part of a word's vector when training be
 
 
 class WordEmbedding(nn.Embedding):
-    """A word embedding (words, size), some of whose rows are not trained; `fixed`: (words,) bool, which."""
+    """A word embedding (words, size). fixed: (words,) bool, True for the words whose vectors are not trained."""
 
     fixed: Tensor
 
@@ -256,7 +256,7 @@ class SentenceEncoder(nn.Module):
         generator: of the initial weights.
         finish: what the similarity does with a vector at last, such as scaling it to unit length.
         heads: K.
-        attention_dim: rows of the heads' matrices; 0: joint / K.
+        attention_dim: rows of the heads' matrices; 0: as many as a state has numbers, joint / K.
     """
 
     def __init__(
@@ -271,9 +271,9 @@ class SentenceEncoder(nn.Module):
     ) -> None:
         """Make the LSTM, whose states have joint / heads numbers, and the heads that attend to them."""
         super().__init__()
-        # The vectors of the heads are joined to one of `joint` numbers, so a state has a share of them.
         self.finish = finish
         self.embedding = embedding
+        # The vectors of the heads are joined to one of `joint` numbers, so a state has the share of one head.
         size = joint // heads
         self.lstm = nn.LSTM(word_dim, size // 2, bidirectional=True)
         _init_recurrent(self.lstm, size // 2, generator)

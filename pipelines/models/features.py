@@ -34,9 +34,13 @@ class ImageFeatures(NamedTuple):
 def read_features(run: Path, image_ids: Sequence[str], table: str = TABLE) -> ImageFeatures:
     """The features of these images from a table of the run, in the order of `image_ids`.
 
-    They are copied once from the table to an array in the run's cache, in float16 or float32 as in the table. Raises
-    FileNotFoundError if the table is missing; ValueError if its shards differ in backbone or shape, do not state their
-    shape, hold an image twice or values that are not finite, if it has none of the images, or for a damaged array.
+    They are copied once from the table to an array in the run's cache, in float16 or float32 as in the table. An image
+    that the table lacks has zeros, and is not `available`.
+
+    Raises:
+        FileNotFoundError: the table is missing.
+        ValueError: its shards differ in backbone or shape, do not state their shape, hold an image twice or values that
+            are not finite; it has none of the images; or the array in the cache is damaged.
     """
     if not has_table(run, table):
         raise no_table(run, table)

@@ -168,7 +168,7 @@ def write_results(folder: Path, name: str, values: JsonMapping, text: str) -> st
     return text
 
 
-RESAMPLES = 2000
+RESAMPLES = 2000  # of the bootstrap
 AT_ONCE = 100  # resamples that are drawn at a time
 LEVELS = (2.5, 97.5)  # percentiles of a 95 % interval
 

@@ -30,8 +30,8 @@ def silent(line: str) -> None:
 
 
 class TrainingStep(NamedTuple):
-    """The result of a model on a batch: the loss to minimize, and terms to log, all scalars. size: how many items, such
-    as pairs, they are sums over; 1 if they are means. optimizer: the name of the one that minimizes the loss.
+    """The result of a model on a batch: the loss to minimize, and terms to log, all scalars. size: the number of items,
+    such as pairs, over which these are sums; 1 if they are means. optimizer: the name of the one for this loss.
     """
 
     loss: Tensor
@@ -78,14 +78,14 @@ def fit(
         step: the loss of a batch, in an epoch.
         epochs: the number of epochs, those of an interrupted training included.
         clip: the maximum norm of the gradients; None: any.
-        rate: (epoch, number of steps before) -> the learning rate; None: as the optimizers have it.
+        rate: (epoch, number of steps before) -> the learning rate; None: that of the optimizers.
         after_step: called when the weights have moved.
         mean: a copy of the first model, which gets the moving average of its weights, see `move_average`.
         decay: of that average.
         evaluate: called after an epoch with its line; what it returns is added to the line, or replaces entries.
-        select: the value of an epoch by its line. Of the first epoch with the highest value, the first model's weights
-            (or the mean's) are kept: as `best` in the folder, or by `keep`; None: no epoch's are.
-        keep: see select.
+        select: gives the value of an epoch, from its line. The first model's weights (or the mean's) of the first epoch
+            with the highest value are kept: as `best` in the folder, or by `keep`; None: no weights are kept.
+        keep: called with the line of an epoch whose weights are to be kept, see `select`.
         report: called after each epoch with all lines so far.
         stop: whether to end before the next epoch, by all lines so far.
         folder: as `checkpoint.prepare_folder` left it. After each epoch it gets metrics.jsonl and, as `last`, all that

@@ -157,8 +157,8 @@ class SampledCaptions(NamedTuple):
 
 
 class EpochOrder(NamedTuple):
-    """The order of captions in an epoch: the seed that it is drawn by, and by further language the train captions (n,),
-    those of an image together, but shuffled among themselves.
+    """The order of captions in an epoch, for further languages. seed: that it is drawn by. rows: by language, the train
+    captions (n,), sorted by image, those of an image shuffled among themselves.
     """
 
     seed: int
@@ -213,12 +213,15 @@ class CaptionPool:
         return SampledCaptions(partners, negatives)
 
     def _shuffle(self, seed: int) -> EpochOrder:
-        """The order of an epoch; by a generator of its own, so that it does not depend on the batches before."""
+        """Shuffle the captions of each image among themselves; the images stay in order, so that `starts` holds.
+
+        The generator is made anew from the seed, so that the order does not depend on the batches before.
+        """
         generator = Generator().manual_seed(seed)
         order = {}
         for language, rows in self.rows.items():
             shuffled = rows[torch.randperm(len(rows), generator=generator)]
-            # The stable sort brings the captions of an image together again, in their shuffled order.
+            # The stable sort by image brings the captions of an image together again, in their shuffled order.
             order[language] = shuffled[self.image[shuffled].argsort(stable=True)]
         return EpochOrder(seed, order)
 

@@ -79,7 +79,7 @@ def _with_paths(root: str, *columns: Column) -> tuple[Column, ...]:
 
 
 IMAGE_FILE = "the image, relative to the image folder"
-# By operator, the part of SugarCrepe that it is like. What only adds to the caption is in `add_…` instead.
+# By operator, the part of SugarCrepe that it is like. A negative that only adds to its caption is in `add_…` instead.
 PARTS = {
     "noun": "replace_obj",
     "object": "replace_obj",
@@ -99,7 +99,7 @@ PARTS = {
 
 
 def file_of(publication: Publication, row: Row) -> str:
-    """The file for a row: of its operator or, with SugarCrepe's names, of the part of SugarCrepe like it, if any."""
+    """The file for a row, named by its operator or, with SugarCrepe's names, by the part of SugarCrepe like it."""
     name = row.operator
     if publication.config.names == "sugarcrepe":
         name = PARTS.get(name, name)
@@ -111,7 +111,7 @@ def file_of(publication: Publication, row: Row) -> str:
 
 def sugarcrepe_rows(publication: Publication) -> Rows:
     """`{operator}.json`: `{"0": {"filename", "caption", "negative_caption"}}`."""
-    # The readers of SugarCrepe count the keys of a file from "0" themselves.
+    # The keys count the rows of a file from "0": SugarCrepe's readers expect that.
     written = Counter[str]()
     for row in publication.rows():
         file = file_of(publication, row)
@@ -125,7 +125,7 @@ def sugarcrepe_pp_rows(publication: Publication) -> Rows:
     written = Counter[str]()
     for row in publication.rows():
         file = file_of(publication, row)
-        # Drawn by the caption's id, so that it has the same second caption beside each of its negatives.
+        # Chosen by the caption's id alone, so that all its negatives are shown with the same second caption.
         second = record_rng(publication.config.seed, "caption2", row.text_id).choice(other_wordings(row))
         texts = {"caption": row.text, "caption2": second, "negative_caption": row.negative}
         yield Addition(file, {"id": written[file], "filename": row.image, **texts})
@@ -173,14 +173,14 @@ def in_questions(rows: pd.DataFrame) -> pd.DataFrame:
 
 def _one_question_per_caption(rows: list[Row]) -> Iterator[NegBenchQuestion]:
     """The questions about the captions of an image, at most one each; those about two nouns first."""
-    asked = set[str]()
+    captions_asked = set[str]()  # the caption_ids of those that have a question
     for question in two_noun_questions(rows):
-        asked.add(question.true.caption_id)
+        captions_asked.add(question.true.caption_id)
         yield question
     for rows_of_caption in by_caption(rows):
         true = rows_of_caption[0]
-        # A denial that was made of the caption has a text_id of its own; only captions are asked about here.
-        if true.text_id == true.caption_id and true.caption_id not in asked:
+        # Only captions are asked about here, no denials made of them, which have a text_id of their own.
+        if true.text_id == true.caption_id and true.caption_id not in captions_asked:
             yield from _question_of_two_changes(rows_of_caption)
 
 
@@ -188,7 +188,7 @@ def _question_of_two_changes(rows: Sequence[Row]) -> Iterator[NegBenchQuestion]:
     """The question about a caption, from its rows; none if its negatives do not change two places.
 
     Two false options are negatives that change different places of the caption, and the third has both changes. (If all
-    three had one change each, the caption could be told as the option that is most like the others.)
+    three had one change each, the caption would be the option that is most like the others, which gives it away.)
     """
     true = rows[0]
     negatives = sorted({row.negative for row in rows if row.operator != NEGATION} - {true.text})
@@ -201,7 +201,7 @@ def _question_of_two_changes(rows: Sequence[Row]) -> Iterator[NegBenchQuestion]:
     for pair in combinations(changes.values(), 2):
         left, right = sorted(pair)
         both = with_changes(true.text, pair)
-        # There must be a word between them: two changes side by side may depend on each other.
+        # A word must stand between them, as two changes side by side may depend on each other.
         are_apart = left.end < right.start
         # The words of a true caption in another order may be true: "a cat next to a dog" of "a dog next to a cat".
         if are_apart and _word_bag(both) not in true_word_bags:
@@ -304,7 +304,7 @@ CAPTIONS_PER_IMAGE = 5
 
 
 def first_five(rows: pd.DataFrame) -> pd.DataFrame:
-    """The first five captions of each image, all of one split; none if it has fewer, since all images need five."""
+    """The first five captions of each image in one split; none of an image with fewer, since the layout needs five."""
     # Captions of one image may be in several splits, but the five lines of an image are in one file.
     split_of_image = rows.groupby("image_id")["split"].transform("first")
     of_one_split = rows[rows["split"] == split_of_image]
@@ -330,7 +330,7 @@ def vse_c_rows(publication: Publication) -> Rows:
 
 
 def finish_vse_c(publication: Publication, folder: Path, files: Files) -> list[RecordSet]:
-    """Two record sets per family and split."""
+    """Write nothing more; returns two record sets per family and split. files: by path, see `vse_c_rows`."""
     records = []
     for name in files:
         if name.endswith("_caps.txt"):
@@ -371,7 +371,7 @@ class Annotation(NamedTuple):
 
 
 class CocoFile(JsonFile):
-    """A COCO file: annotations are written one by one, then all images, which are collected meanwhile."""
+    """A COCO file: annotations are written one by one, and all images, collected meanwhile, at the end."""
 
     def __init__(self, file: Path, publication: Publication) -> None:
         """Open the file; every image refers to the one license of the publication."""
@@ -402,7 +402,7 @@ class CocoFile(JsonFile):
 
 def coco_rows(publication: Publication) -> Rows:
     """`captions_{split}.json`, with images that have numbers."""
-    # All image_ids are read first: only then is it known whether they can be the numbers themselves.
+    # All image_ids are read first, to know whether they can be the numbers themselves.
     image_ids = list(dict.fromkeys(name for rows in publication.tables() for name in rows["image_id"].unique()))
     number_of_image = _numbers_of_images(image_ids)
     for number, rows in enumerate(publication.by_caption(), 1):

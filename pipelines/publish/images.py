@@ -75,10 +75,10 @@ COLUMNS = (
 def hub_splits(splits: Sequence[str]) -> dict[str, str]:
     """The distinct names that the hub allows for splits: words of letters, digits and underscores, dots between them.
 
-    A name that is allowed stays as it is. In others (`val-1`) what is not allowed becomes `_` (`val_1`), and a number
-    is added to one that is taken then (`val_1_2`).
+    A name that is allowed stays as it is. In others (`val-1`) forbidden characters become `_` (`val_1`); if another
+    split has that name already, a number is added (`val_1_2`).
     """
-    # Names that are allowed are taken first, so that no changed name takes one of theirs.
+    # Names that are allowed come first, so that no changed name equals one of them.
     names = {split: split for split in splits if HUB_SPLIT.fullmatch(split) and split != EVERY_SPLIT}
     for split in splits:
         if split in names:
@@ -132,7 +132,7 @@ def picture(publication: Publication, row: Row) -> Json:
 
 
 def finish_hub(publication: Publication, folder: Path, files: Files) -> list[RecordSet]:
-    """Write mteb's task file if there are images; one record set per operator."""
+    """Write mteb's task file if there are images; a record set per operator. files: by `data/{operator}/{split}`."""
     if publication.config.copy_images:
         write_template(folder / "mteb_task.py", "mteb_task.py", splits=sorted({Path(name).name for name in files}))
     written = {Path(name).parent.name for name in files}
@@ -183,8 +183,8 @@ def question_rows(publication: Publication) -> Rows:
 
 
 def finish_questions(publication: Publication, folder: Path, files: Files) -> list[RecordSet]:
-    """Write `negcap_{split}.yaml` and `utils.py`; one record set."""
-    for split in (Path(name).name for name in files):
+    """Write a task for each split, and its functions; the record set of all questions. files: by `data/{split}`."""
+    for split in (Path(path).name for path in files):
         write_template(folder / f"negcap_{split}.yaml", "lmms_eval.yaml", split=split)
     write_template(folder / "utils.py", "lmms_eval.py")
     return [RecordSet("questions", "questions about images", (*QUESTIONS, SPLIT), FileSet("data/*.parquet"))]
@@ -256,7 +256,7 @@ def image_samples(publication: Publication) -> Rows:
 
 
 def finish_images(publication: Publication, folder: Path, files: Mapping[str, Tars]) -> list[RecordSet]:
-    """Write the two small files that describe the tar files."""
+    """Write the two small files that describe the tar files; their record sets. files: by `{split}/{}.tar`."""
     (folder / "dataset_type.txt").write_text("retrieval\n", encoding="utf-8")
     records = []
     for name, tars in files.items():

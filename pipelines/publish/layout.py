@@ -1,4 +1,4 @@
-"""What a format is, what its rows are made of, and the files that they are written to, row by row."""
+"""Formats, what their rows are made of, and the files that they are written to, row by row."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ class Column(NamedTuple):
         type: the schema.org type of its value.
         path: the JSON path of its value in the file.
         property: the property of the file that is its value: content, filename or fullpath.
-        member: a JSON path; the value is at this place in what path, property or column give.
-        regex: the value is the first group of its match in that.
-        repeated: whether it is a list of values.
+        member: a JSON path inside what path, property or column give; the value is there.
+        regex: the value is the first group of its match in what the fields before give.
+        repeated: whether the value is a list.
     """
 
     name: str
@@ -133,7 +133,7 @@ class Publication:
         votes: by negative_id, the number of annotators with each answer.
         accepted: the negative_ids that may be published; None for all.
         left_out: the caption_ids that are not published.
-        p_true: by negative_id, the probability that takes the place of the estimate in the table.
+        p_true: by negative_id, a probability that replaces the estimate in the table.
     """
 
     run: Path
@@ -155,12 +155,12 @@ class Publication:
 
     @cached_property
     def split_names(self) -> dict[str, str]:
-        """What each split is called in the format's files."""
+        """By split of the run, its name in the format's files."""
         return self.format.name_splits(self.splits)
 
     @property
     def per_operator(self) -> int | None:
-        """At most so many negatives of each caption and operator; None: all."""
+        """How many negatives of each caption and operator are published, at most; None: all."""
         return self.config.per_operator or self.format.per_operator
 
     @property
@@ -170,7 +170,7 @@ class Publication:
 
     @property
     def prefix(self) -> str:
-        """What precedes paths that readers open as written: `image_root`, else `images/` if files are published."""
+        """The prefix of paths that readers open as written: `image_root`, else `images/` if files are published."""
         if self.config.image_root:
             return self.config.image_root.rstrip("/") + "/"
         return f"{self.image_folder}/" if self.config.copy_images else ""
@@ -273,8 +273,9 @@ class Format:
         open: opens a file of the format.
         what: the format in a phrase.
         use: how to read it, in Markdown with `$file` (the first), `$split` and `$operator`.
-        holds, columns: if each file is a record set, what a row is, and its fields.
-        finish: else writes what comes after the rows, given the folder and the files, and returns the record sets.
+        holds, columns: what a row is, and its fields, if each file is a record set; see `finish`.
+        finish: called after the rows, with the folder and the files: writes further files, and returns the record sets.
+            None: each file is a record set.
         per_operator: the most negatives per caption and operator, if the config sets none; None: all.
         negatives: whether it holds negatives.
         images: what it needs of the images: their names, sizes or files.
@@ -286,7 +287,7 @@ class Format:
             sources are in order of topics, whose first rows alone can be guessed.
         prepare: selects the rows of a shard that it can hold.
         card_fields: fields of the data card's head, given the splits of each operator.
-        name_splits: by the run's name of each split, its name in the files.
+        name_splits: given the run's names of splits, returns the name of each in the files.
     """
 
     rows: Callable[[Publication], Rows]
@@ -374,7 +375,7 @@ class TableFile:
 
 
 class LinesFile(NamedTuple):
-    """A text file of which there may be too many to keep them open."""
+    """A text file that is closed after each addition, as there may be too many to keep them open."""
 
     file: Path
 
@@ -385,11 +386,11 @@ class LinesFile(NamedTuple):
             file.writelines(f"{line}\n" for line in content)
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing, since no file is open."""
 
 
 class FileSizes(NamedTuple):
-    """The rows of a Parquet file, at most, and those of each of its row groups, which wait in memory."""
+    """The most rows of a Parquet file, and those of each of its row groups, which are collected in memory."""
 
     file: int
     group: int
@@ -409,7 +410,7 @@ class ParquetFiles:
         Args:
             stem: what the paths of the files begin with.
             columns: of the table; with EMBEDDED it holds the images themselves.
-            sizes: of files and row groups. None: such as suit a table with images, or without.
+            sizes: of files and row groups; None: WITH_IMAGES for a table with images, else WITH_PATHS.
         """
         self.stem = stem
         self.schema = schema(columns)
@@ -422,7 +423,7 @@ class ParquetFiles:
     def add(self, content: Sequence[object]) -> None:
         """Add a row, its values in the order of the columns."""
         self.waiting.append(content)
-        # The waiting rows are as many as a row group has, or as still fit into the file (0: a new file is begun).
+        # Enough rows for a row group, or to fill the file; with no room left they go to a new file.
         if len(self.waiting) == min(self.sizes.group, self.room or self.sizes.file):
             self._flush()
 

@@ -210,12 +210,12 @@ def find_key(sheet: Path) -> Path:
 
 
 def _read(file: Path, columns: Sequence[str], known: Collection[str] | None = None) -> pd.DataFrame:
-    """The cells of a CSV with any delimiter, without the spaces around them: a row per item, by line.
+    """Read a sheet or key: a row per item, indexed by its line in the file; the cells without spaces around them.
 
     Args:
-        file: as an annotator's spreadsheet has written it; empty rows are left out.
-        columns: that it must have.
-        known: the items that it may have, None for any.
+        file: a CSV as an annotator's spreadsheet has written it, with any delimiter; empty rows are left out.
+        columns: that it must have, "item" among them.
+        known: the items that it may have, those of the key; None for any.
 
     Raises:
         ValueError: with file and line, for a file that cannot be read, and a missing column or wrong item.
@@ -225,7 +225,7 @@ def _read(file: Path, columns: Sequence[str], known: Collection[str] | None = No
     try:
         with file.open(encoding="utf-8-sig") as text:
             head = text.readline()
-        delimiter = max(",;\t", key=head.count)
+        delimiter = max(",;\t", key=head.count)  # the most frequent one in the head
         # Blank lines are kept for now, so that the row number gives the line.
         rows = pd.read_csv(
             file,
@@ -252,7 +252,10 @@ def _read(file: Path, columns: Sequence[str], known: Collection[str] | None = No
 
 
 def _check_items(file: Path, items: pd.Series, wrong: pd.Series, problem: str) -> None:
-    """Raise ValueError, with file and line of the first wrong item, if any is; both Series are indexed by line."""
+    """Raise ValueError, with file and line of the first wrong item, if there is one.
+
+    items: the ids. wrong: whether each is wrong. Both are indexed by line.
+    """
     if wrong.any():
         raise ValueError(f"{file}:{wrong.idxmax()}: item {items[wrong].iloc[0]} {problem}")
 
@@ -303,7 +306,7 @@ def read_sheets(files: Sequence[Path], items: Mapping[str, Item]) -> pd.DataFram
             votes = rows[question].str.lower()
             _check_words(file, votes, ("", *ANSWERS))
             votes = votes.reset_index(drop=True)
-            # "a" and "b" are sides of the sheet: the one of the caption means "caption", the other one "text".
+            # "a" and "b" are sides of the sheet: the caption's side becomes "caption", the other one "text".
             is_side = votes.isin(["a", "b"])
             is_side_of_caption = votes == key_rows["caption_is"]
             meant = votes.mask(is_side, "text").mask(is_side_of_caption, "caption")
@@ -368,7 +371,7 @@ def agree(sheets: Sequence[Path], key: Path | None = None) -> AgreementReport:
             groups[str(operator)] = votes_of_operator
     if len({item.operator for item in items.values()}) > 1:
         groups[ALL] = votes
-    valid = _majorities(votes, "describes", ["caption"])
+    valid = _majorities(votes, "describes", ["caption"])  # by item; without the items that nobody voted on
     return {
         "operators": [judge_votes(name, votes_of_group) for name, votes_of_group in groups.items()],
         "invalid": [item.id for item in items.values() if not valid.get(item.item, True)],

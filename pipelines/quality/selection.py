@@ -27,12 +27,12 @@ from .bias.ngrams import NgramVocabulary, NumberedTexts, ngram_differences, trai
 from .bias.topics import Documents, by_topic, documents, topics_of
 
 ROUNDS = 8
-# Added to the seed of the folds, so that they differ from the folds that the result is measured on.
-SEEDS = 1_000
+# Added to the seed of all folds here, so that they differ from the folds on which the result is measured.
+SEED_OFFSET = 1_000
 # The captions are divided into so many parts, and each has a language model.
 PARTS = 6
-# The rounds end after two in a row in which all models are within so many percentage points of chance.
-SATISFIED = 1.0
+# The rounds end after two in a row in which the accuracies of all models are within so many percentage points of 50 %.
+CHANCE_TOLERANCE = 1.0
 # scikit-learn's C of the regression on the first POOL_DRAWS candidates of all captions, chosen or not.
 POOL_PENALTY = 0.3
 POOL_DRAWS = 3
@@ -139,10 +139,10 @@ def _language_model_gaps(
         seed: of folds and parts.
     """
     # Images of texts and candidates are divided at once, so that an image is in the same fold in both.
-    folds = folds_of([*images, *text_images], seed=seed + SEEDS)
+    folds = folds_of([*images, *text_images], seed=seed + SEED_OFFSET)
     folds_of_candidates = folds[: len(images)]
     folds_of_texts = folds[len(images) :]
-    parts_of_texts = folds_of([*images, *text_images], PARTS, seed=seed + SEEDS + 1)[len(images) :]
+    parts_of_texts = folds_of([*images, *text_images], PARTS, seed=seed + SEED_OFFSET + 1)[len(images) :]
     gaps = []
     for part in range(PARTS):
         in_part = np.flatnonzero(parts_of_texts == part)
@@ -176,7 +176,7 @@ def _expect_gaps(gaps: Sequence[np.ndarray]) -> np.ndarray:
 
 
 def _gaps_of_rule(measure: Callable[[str], float], true: Sequence[str], negatives: Sequence[str]) -> np.ndarray:
-    """measure(negative) - measure(true text) of every candidate: the rule takes the smaller text for the true one."""
+    """The gaps of the rule "the text of smaller measure is true": measure(negative) - measure(true), (candidates,)."""
     # Each text is measured once: most occur in many candidates.
     measures = {text: measure(text) for text in {*true, *negatives}}
     gaps = [measures[negative] - measures[text] for text, negative in zip(true, negatives, strict=True)]
@@ -186,25 +186,28 @@ def _gaps_of_rule(measure: Callable[[str], float], true: Sequence[str], negative
 def select(candidates: Pool, seed: int = 0, rounds: int = ROUNDS) -> np.ndarray:
     """Choose a candidate for every caption, or none, so that blind models are at chance.
 
+    A candidate's gap is a model's score of its true text minus that of its negative. What is balanced are two columns
+    for each model, the sign and the size of its gaps (see `_sign_and_size`).
+
     Returns the chosen row of `candidates` for every caption, -1 for none: (captions,). The same for the same pool and
     seed. Raises ValueError if there are fewer images than folds.
     """
     rng = np.random.default_rng(seed)
     matrix = candidates.matrix
     caption = candidates.caption
-    folds = folds_of(candidates.images, seed=seed + SEEDS)[caption]  # of each candidate
+    folds = folds_of(candidates.images, seed=seed + SEED_OFFSET)[caption]  # of each candidate
     # The rank of each candidate among those of its caption.
     draw = np.arange(matrix.shape[0]) - candidates.start[caption]
     first_draws = np.flatnonzero(draw < POOL_DRAWS)
     gaps_of_pool = _gaps_of_fitted_model(matrix, first_draws, folds, partial(regression, penalty=POOL_PENALTY))
-    gaps_to_balance = [candidates.gaps, _sign_and_size(gaps_of_pool)]  # each (candidates, 2 columns per model)
+    gaps_to_balance = [candidates.gaps, _sign_and_size(gaps_of_pool)]  # each (candidates, 2 * models)
     # The likeliest draw of every caption, to begin with.
     chosen = candidates.start[:-1].copy()
     rounds_at_chance = 0
     for turn in range(rounds):
         kept = chosen[chosen >= 0]
-        # Other folds and topics in every round, so that models are at chance not only on one division of the images.
-        turn_seed = seed + SEEDS + turn + 1
+        # A seed of its own for every round: models must be at chance not only on one division of the images.
+        turn_seed = seed + SEED_OFFSET + turn + 1
         folds = folds_of(candidates.images, seed=turn_seed)[caption]
         matrix_by_topic = by_topic(matrix, topics_of(candidates.documents, turn_seed))
         gaps = [
@@ -213,7 +216,7 @@ def select(candidates: Pool, seed: int = 0, rounds: int = ROUNDS) -> np.ndarray:
             _gaps_of_fitted_model(matrix[:, candidates.words], kept, folds, blind.log_odds),
         ]
         accuracies = [100 * blind.right(gaps_of_model[kept]).mean() for gaps_of_model in gaps]
-        at_chance = all(abs(accuracy - 50) <= SATISFIED for accuracy in accuracies)
+        at_chance = all(abs(accuracy - 50) <= CHANCE_TOLERANCE for accuracy in accuracies)
         rounds_at_chance = rounds_at_chance + 1 if at_chance else 0
         if rounds_at_chance == 2:
             break
@@ -241,9 +244,11 @@ def _sign_and_size(gaps: np.ndarray) -> np.ndarray:
     An accuracy counts only the sign; a small size marks pairs that a slightly different model would decide otherwise.
     """
     nonzero = np.abs(gaps[gaps != 0])
+    # A gap of median size becomes tanh(1/2) = 0.46, the middle of the range.
     scale = 2 * np.median(nonzero) if len(nonzero) else 1.0
-    # This is tanh, by an `exp` that is the same on every processor.
-    squashed = 1 - 2 / (exp(2 * gaps / scale) + 1)
+    # tanh(x) = 1 - 2 / (exp(2 x) + 1), by an `exp` that is the same on every processor.
+    x = gaps / scale
+    squashed = 1 - 2 / (exp(2 * x) + 1)
     return np.column_stack([np.sign(gaps), squashed]).astype(np.float32)
 
 

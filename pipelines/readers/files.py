@@ -28,8 +28,8 @@ from .record import Cell
 HEAD = 1 << 16
 # Characters of JSON that are parsed at a time.
 BUFFER = 1 << 18
-# Characters of a string in JSON. The parser begins one anew with every buffer, so that a quote that is never closed
-# would take time with the square of the file's size.
+# The most characters of a string in JSON. The parser begins a string anew with every buffer, so that a quote that is
+# never closed would take time with the square of the file's size.
 MAX_STRING = 1 << 24
 UTF_16 = (b"\xff\xfe", b"\xfe\xff")  # byte order marks
 _WEB = ("http://", "https://")
@@ -83,8 +83,8 @@ class StoredPath(NamedTuple):
 def filesystem(url: str) -> StoredPath:
     """The fsspec file system of `url`, and the path in it.
 
-    Raises ValueError when its protocol cannot be used, or if it is a pipe: a pipe cannot be read twice, nor at all
-    while nobody writes into it.
+    Raises ValueError when its protocol cannot be used, or if it is a pipe, which cannot be read twice, and blocks until
+    something is written into it.
     """
     # In a chain such as zip://a.csv::/data/b.zip, the last link is what is stored; the others are inside it.
     place = url.rpartition("::")[2].removeprefix("file://").removeprefix("local://")
@@ -153,7 +153,7 @@ def names_below(folder: str) -> list[str]:
 
 
 def _is_hidden(part: str) -> bool:
-    """Whether a part of a path is of files that nobody has written: `.git`, or what macOS adds to archives."""
+    """Whether a part of a path shows that no user has written the file: `.git`, or what macOS adds to archives."""
     return part.startswith(".") or part == "__MACOSX"
 
 
@@ -176,7 +176,7 @@ def matching(pattern: str) -> list[str]:
             urls.append(url)
             continue
         fs, path = filesystem(url)
-        # glob gives names alone: what stood before and behind the name of the first link of a chain is put back.
+        # glob gives names alone: the protocol and the rest of a chain are put back around the name of its first link.
         first, separator, rest = url.partition("::")
         protocol = first.partition("://")[0] + "://" if "://" in first else ""
         names = [name for name, entry in fs.glob(path, detail=True).items() if entry["type"] != "directory"]
@@ -275,8 +275,8 @@ def open_bytes(url: str, expected: str, *errors: type[BaseException], packed: bo
     Args:
         url: of the file.
         expected: what it should be, for messages.
-        *errors: what reading it as that may raise, also in the block; it becomes a ValueError.
-        packed: False: give the bytes that are stored.
+        *errors: that reading may raise, also in the block; they become ValueErrors.
+        packed: whether to decompress; if not, the stored bytes are given.
 
     Raises:
         ValueError: the file is damaged, or is not what was expected.

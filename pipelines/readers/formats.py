@@ -1,6 +1,6 @@
-"""Caption files of data sets: a function per format yields a source's captions in order as Records, what is none as
+"""Caption files of data sets. The function of a format yields a source's captions in order as Records, bad records as
 Rejected, and raises ValueError naming a broken file. `line` is the number of the line, or of the annotation or caption
-in JSON, from 1. Where none names a split, it is in the file's name (`captions_train2017.json` -> train).
+in JSON, from 1. Where a record names no split, the file's name does (`captions_train2017.json` -> train).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ VSEPP = re.compile(r"(?P<split>.+)_caps\.txt(?:\.(?:gz|bz2|xz))?")
 VSEPP_OTHER = re.compile(r"(?P<split>.+)_caps\.(?P<language>[a-z]{2})\.tsv(?:\.(?:gz|bz2|xz))?")
 MULTI30K = re.compile(r"(?P<split>.+?)(?:\.(?P<number>\d))?\.(?P<language>(?!gz|xz)[a-z]{2})(?:\.(?:gz|bz2|xz))?")
 LINES = re.compile(r".+\.txt(?:\.(?:gz|bz2|xz|zip))?", re.IGNORECASE)
-LOOKED_AT = 1000  # the first lines of a file, by which it is told whether an id stands before each caption
+LOOKED_AT = 1000  # so many first lines of a file show whether an id stands before each caption
 # The share of these lines that must begin with an id: a few may have lost theirs, and are rejected.
 MOST = 0.95
 # A file name of an image, maybe with `#` and a number; or an id that is no word: with a digit and `_` or `#`, or of
@@ -167,7 +167,7 @@ def plain_lines(source: str, url: str, options: ReadOptions) -> Records:
     split = split_in(url)
     numbered = enumerate(lines(url, "UTF-8 text with one caption per line"), 1)
     texts = ((line, text) for line, text in numbered if text.strip())
-    # The file is read once, as it may be large: what was looked at is kept and comes first again.
+    # The file is read once, as it may be large: the lines that were looked at are kept, and used first below.
     first = list(islice(texts, LOOKED_AT))
     before = _pattern_before_captions([text for _, text in first])
     for line, text in chain(first, texts):
@@ -192,16 +192,16 @@ def has_ids(start: bytes) -> bool:
 
 
 def _pattern_before_captions(texts: Sequence[str]) -> re.Pattern[str] | None:
-    """The pattern of what stands before the caption in each of these lines: an id, or a number that counts lines.
+    """The pattern of the id, or the number of the line, that stands before the caption in each of these lines.
 
-    None if nothing stands there. Lines count if their numbers follow each other: 1. A dog, 2. A cat.
+    None if nothing stands there. Numbers are those of lines if they follow each other: 1. A dog, 2. A cat.
     """
     if len(texts) < 2:
         return None
     with_id = sum(1 for text in texts if _LEADING_ID.match(text))
     if with_id >= MOST * len(texts):
         return _LEADING_ID
-    # Numbers are those of lines only if they count: captions may begin with one (`2 dogs`).
+    # If the numbers do not follow each other, they belong to the captions (`2 dogs`).
     numbers = [int(match["number"]) for match in map(_LEADING_NUMBER.match, texts) if match]
     count_up = all(after == before + 1 for before, after in pairwise(numbers))
     return _LEADING_NUMBER if len(numbers) == len(texts) and count_up else None
@@ -312,8 +312,8 @@ def vsepp(source: str, url: str, options: ReadOptions) -> Records:
 def _records_of_vsepp_split(split: str, files: VseppSplit, options: ReadOptions) -> Records:
     """The captions of a split, image by image: those of `files.captions`, then those in other languages."""
     captions = files.captions
-    # others["de"]["1.jpg"]: the captions of an image in another language. What is used is taken out, so that in the end
-    # the captions of images that the split does not have are left.
+    # others["de"]["1.jpg"]: the captions of an image in another language. Captions that are used are taken out, so that
+    # in the end the captions of images that the split does not have are left.
     others: dict[str, dict[str, list[Record]]] = {}
     for language, file in files.others.items():
         others[language] = {}
@@ -422,8 +422,8 @@ def multi30k(source: str, url: str, options: ReadOptions) -> Records:
         texts_of_files = (lines(file.url, "Multi30K captions, one per line") for file in captions)
         for line, (image, *texts) in enumerate(zip_longest(listed, *texts_of_files), 1):
             if image is None or None in texts:
-                # None stands for a line that is not there. Named is the first file that goes on although the image list
-                # has ended, or has ended although the list goes on.
+                # None stands for a line that is not there. The message names the first file that goes on although the
+                # image list has ended, or has ended although the list goes on.
                 is_uneven = [(text is None) != (image is None) for text in texts]
                 file = captions[is_uneven.index(True)]
                 has = f"{line - 1}, has more" if image is None else f"has only {line - 1}"

@@ -59,7 +59,7 @@ Roles = Mapping[str, tuple[str, ...]]  # role -> columns that have it
 class Negative(NamedTuple):
     """A false text about an image.
 
-    label: what the set calls its kind, or the operator that made it. family: of the operator, "" if not known.
+    label: the set's name for its kind, or the operator that made it. family: of the operator, "" if not known.
     only_adds: whether it says all that its caption says, and more; None: not known.
     """
 
@@ -86,7 +86,7 @@ class CaptionWithNegatives:
     """A true caption of an image and false ones, as one record of a file or as some rows of a run.
 
     image: the path of its file; None if the set does not name it. image_id: "" in a record of `read_pairs`, whose
-    reader gives ids. captions: true ones of the image; the first is that of the negatives. source, line: of the record.
+    caller gives ids. captions: true ones of the image; the negatives are of the first. source, line: of the record.
     """
 
     image: str | None
@@ -192,9 +192,8 @@ def read_published(file: Path) -> Iterator[Published]:
     try:
         first = next((row for _, row in _read_rows(str(file)) if isinstance(row, Mapping)), None)
         if first is None:
-            yield from _captions_of_published(
-                file
-            )  # a file without a row: nothing, or an error that says what is wrong
+            # A file without a row has no captions, or raises an error that says what is wrong.
+            yield from _captions_of_published(file)
         elif CHOSEN in first:
             yield from map(_to_multiple_choice, _rows_of_published(file))
         elif first.keys() >= WINOGROUND:
@@ -280,7 +279,7 @@ def read_pairs(
             detail = row.detail if isinstance(row, Rejected) else f"a record must be an object, was: {row!r:.80}"
             yield Rejected(name, line, "not_a_record", detail, "")
             continue
-        # The first row speaks for the file: a later one without a column has an empty cell there.
+        # The first row decides which columns the file has: a later row that lacks one has an empty cell there.
         if reader is None:
             reader = _RecordReader.of_first_row(row, given, truth_column, url, name)
         key = key or reader.key(row)
@@ -324,8 +323,9 @@ def _columns_by_role(row: Row, given: Roles, url: str) -> _Columns:
 class _RecordReader:
     """How the rows of one file become records.
 
-    name: the file, in its source. split, label: by the names of the file and its folders, for rows without such
-    columns. says_false: the columns of truth that the user names, and whether a yes in them marks a false caption.
+    name: the file, in its source. roles: the columns by role. split, label: from the names of the file and its folders,
+    for rows without such columns. says_false: for each column that says whether captions are true, whether a yes in it
+    marks a false caption.
     """
 
     name: str
@@ -363,7 +363,7 @@ class _RecordReader:
         return cls(name, columns.roles, split, _stem_and_suffix(url).stem, says_false)
 
     def key(self, row: Row) -> str:
-        """What identifies the row in its file; "" if nothing does."""
+        """The id of the row in its file; "" if it has none."""
         return str(self._cell(row, "key") or "")
 
     def record(self, row: Row, line: int) -> CaptionWithNegatives | Rejected:
@@ -373,7 +373,7 @@ class _RecordReader:
         if isinstance(image, Mapping):  # an embedded one, of Hugging Face
             image = image.get("path")
             has_image = image is not None
-        # `clean` refuses a record without an image; here it may have none, and "image" stands for it.
+        # `clean` refuses a record without an image, which is allowed here: "image" is passed instead.
         image = image if has_image else "image"
         split = self._cell(row, "split") or self.split
 
@@ -411,7 +411,7 @@ class _RecordReader:
         )
 
     def _cell(self, row: Row, role: str) -> object:
-        """The value in the column of a role; None without one; of several columns the list of all captions in them."""
+        """The value in the column of a role; of several columns the list of all captions in them; None without one."""
         values = [value_at(row, name) for name in self.roles.get(role, ())]
         if len(values) == 1:
             return values[0]
@@ -428,7 +428,7 @@ class _RecordReader:
 
 
 class _LabelledText(NamedTuple):
-    """A negative as a file has it, and what the file calls its kind; None if it says nothing."""
+    """A negative as a file has it, and the file's name for its kind; None if it has none."""
 
     text: object
     label: object
@@ -456,7 +456,7 @@ class _FileName(NamedTuple):
 
 
 def _stem_and_suffix(url: str) -> _FileName:
-    """The name of a file, in lower case, without the suffix of a compressed one. Raises ValueError for other files."""
+    """Split the name of a file, in lower case: `a/B.csv.gz` -> b, .csv. Raises ValueError for other suffixes."""
     match = _FILE.fullmatch(files.name_of(url).lower())
     if match is None:
         raise ValueError(f"{url}: must be {EXPECTED}, by the end of its name ({', '.join(SUFFIXES)})")
@@ -464,8 +464,9 @@ def _stem_and_suffix(url: str) -> _FileName:
 
 
 class _KeyedRow(NamedTuple):
-    """A row of a file, or what stands there instead: a text, or why it was rejected. key: its id in a JSON object of
-    rows, else "".
+    """A row of a file; or, where there is none, the text in its place or the reason why it was rejected.
+
+    key: its id in a JSON object of rows, else "".
     """
 
     key: str

@@ -1,8 +1,9 @@
-"""Plain tables: CSV, TSV, JSON lines, a JSON list of objects, Parquet; one file, or several of one kind. Columns are
-named or have a usual name; a caption cell may be a list, also one written as text, of several captions; without a split
-column, the file's name has the split: `train.csv` -> train. If images are embedded in Parquet (structs of bytes and
-path), only their paths are read. A row without a path is of an image of its own, named by the row's number; in a source
-of several files the file's name comes before the number.
+"""Plain tables: CSV, TSV, JSON lines, a JSON list of objects, Parquet; one file, or several of one kind.
+
+The user names the columns, or they have usual names. A caption cell may be a list of several captions, also one written
+as text. Without a split column, the file's name has the split: `train.csv` -> train. If images are embedded in Parquet
+(structs of bytes and path), only their paths are read. A row without a path is of an image of its own, which is named
+by the row's number, or in a source of several files by the file's name and the number.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ NO_HEADER = "; the numbers of the columns, if it has no header: --columns image=
 
 
 class NumberedRow(NamedTuple):
-    """A row of a file with its number, from 1: a line of CSV, an object of JSON. Rejected: what is no row."""
+    """A row of a file with its number, from 1: a line of CSV, an object of JSON; Rejected where it cannot be read."""
 
     number: int
     row: Mapping[str, Cell] | Rejected
@@ -95,9 +96,9 @@ def choose(
     images: Mapping[str, str] | None = None,
     unread: Mapping[str, str] | None = None,
 ) -> Columns:
-    """The columns to read of a table, by what the user names, else by their usual names.
+    """Choose the columns to read of a table: those that the user names, and others by their usual names.
 
-    In a table of nothing but captions (and splits, languages, kept columns) each row is of an image of its own.
+    In a table without a column of images each row is of an image of its own, if its other columns are all explained.
 
     Args:
         names: of the columns with plain values.
@@ -127,7 +128,7 @@ class _Chooser:
         """The columns of each role, by the options or by what their names usually mean. Raises as `choose`."""
         options = self.options
         names = self.names
-        # The image first: whether a column of ids is looked for, and which columns may tell truth, depends on it.
+        # The image first: on it depends whether a column of ids is needed, and which columns may say what is true.
         image = self.image()
         id = self.optional("id", options.id_column)
         # A URL is a poor name: tables of URLs have an id of their own, which img2dataset also names its files by.
@@ -163,7 +164,7 @@ class _Chooser:
         )
 
     def image(self) -> str | None:
-        """The column of images; None in a table of nothing but captions. Raises ValueError for another without one."""
+        """The column of images; None in a table that has only captions. Raises ValueError if another table lacks it."""
         names = self.names
         wanted = self.options.image_column
         if not wanted:
@@ -173,13 +174,13 @@ class _Chooser:
         return self.required("image", wanted, among=[*names, *self.images])
 
     def has_only_captions(self) -> bool:
-        """Whether all columns are of captions, or say something of them: a split, a language, truth, what is kept."""
+        """Whether all columns are captions or say something of them: splits, languages, truth, columns to keep."""
         options = self.options
         names = self.names
         usual_captions = [plain_name(name) for name in options.caption_column] or CAPTION
         if guess(usual_captions, names) is None:
             return False
-        # Each column must be explained: one of an unknown name may be that of the image, and then is asked for.
+        # Each column must be explained: an unknown one may be the image's, and then the user is asked to name it.
         given = [options.split_column, options.language_column, options.truth_column, *options.keep_columns]
         given += options.caption_column
         explained = {guess([plain_name(name)], names) for name in given if name}
@@ -235,8 +236,7 @@ class _Chooser:
         turns = [name for name in names if _is_conversation(name, names)]
         if role == "caption" and turns:
             listed += f"; --columns caption={turns[0]} takes the answers in {turns[0]}"
-        # A file with two columns that lacks both roles gets the whole flag; else the first mend would lead to the next
-        # message.
+        # If both roles are lacking, the message has the whole flag, so that one correction is enough.
         lacks_both = role == "image" and guess(CAPTION, names) is None
         flag = "--columns image=NAME,caption=NAME" if lacks_both else f"--columns {role}=NAME"
         return f"no {role} column found (columns: {listed}); name it: {flag}"
@@ -269,13 +269,13 @@ def _is_conversation(name: str, names: Sequence[str]) -> bool:
 
 
 def _whole_conversation(name: str, names: Sequence[str]) -> str:
-    """The column of the conversation of which `name` is what is said, since questions are no captions; else `name`."""
+    """The column of a whole conversation if `name` is what is said in it, as questions are no captions; else `name`."""
     outer, _, inner = name.rpartition(".")
     return outer if _is_conversation(outer, names) and inner in [words for _, words in TURNS] else name
 
 
 def _can_choose(names: Sequence[str], options: ReadOptions) -> bool:
-    """Whether a table with columns of these names can be read: they, or the options, tell captions and images."""
+    """Whether a table with columns of these names can be read: names or options say where captions and images are."""
     try:
         choose(names, options, "")
     except ValueError:
@@ -353,8 +353,8 @@ def records(source: str, url: str, options: ReadOptions) -> Iterator[Record | Re
     kind = kind_of(url)
     rows = _read_parquet(url, name, options) if kind == "parquet" else _read_text_table(kind, url, name, options)
 
-    # In a table without images, row 3 is of the image "3". Rows of several files have equal numbers, so there it is of
-    # "captions-3", by the file captions.csv.
+    # In a table without images, row 3 is of the image "3". Rows of several files have equal numbers: there the name of
+    # the file is added, "captions-3" for captions.csv.
     prefix = ""
     if source != url:
         match = FILES.fullmatch(name)
@@ -368,7 +368,7 @@ def records(source: str, url: str, options: ReadOptions) -> Iterator[Record | Re
         yield record
 
 
-_NO_LIST = re.compile(r"[^\[{\n]*")  # a text that can be no list of captions, as nearly every caption
+_NO_LIST = re.compile(r"[^\[{\n]*")  # a text that cannot be a list of captions; nearly all captions match
 
 
 def captions_of(record: Record | Rejected) -> Iterator[Record | Rejected]:
@@ -388,7 +388,7 @@ def captions_of(record: Record | Rejected) -> Iterator[Record | Rejected]:
     if len(captions) == 1 and captions[0] is record.text and not isinstance(record.image, list):
         yield record
         return
-    # Values beside a list of captions: a list as long has one for each of them, a list of one is of them all.
+    # Lists beside a list of captions: one of the same length has a value for each caption, one of length 1 is of all.
     lists: dict[str, list[Cell]] = {}
     for name in ("image", "id", "split", "language"):
         value = getattr(record, name)
@@ -396,8 +396,8 @@ def captions_of(record: Record | Rejected) -> Iterator[Record | Rejected]:
             lists[name] = value if len(value) > 1 else value * len(captions)
     truths = values_of_items(record.truth, len(captions))
     for number, (caption, truth) in enumerate(zip(captions, truths, strict=True)):
-        own = {name: values[number] for name, values in lists.items()}
-        record_of_caption = record._replace(text=caption, truth=truth, **own)
+        own_values = {name: values[number] for name, values in lists.items()}
+        record_of_caption = record._replace(text=caption, truth=truth, **own_values)
         if isinstance(caption, list) and caption and all(isinstance(text, str) for text in caption):
             yield from captions_of(record_of_caption)  # several captions of each object: a list of lists
         else:
@@ -431,10 +431,10 @@ def _read_text_table(kind: str, url: str, name: str, options: ReadOptions) -> It
         options: with the columns that the user has named.
     """
     if kind == "delimited":
-        # All columns that are named must be numbers, or none: one that is left out here would decide nothing.
+        # All columns that the user names: a file is taken to have no header if all of them are numbers.
         truth = options.truth_column if options.truth_column != NO_COLUMN else ""
         others = (options.split_column, options.language_column, options.id_column, truth, *options.keep_columns)
-        given = [name for name in (options.image_column, *options.caption_column, *others) if name]
+        given = [column for column in (options.image_column, *options.caption_column, *others) if column]
         rows = delimited(url, given, partial(_can_choose, options=options))
     else:
         rows = objects(url, kind, lambda row: _can_choose([*paths.names_in(row)], options))
@@ -525,8 +525,8 @@ def delimited(
     Args:
         url: of the file.
         given: the names or numbers of columns that the user gives.
-        is_header: whether names of columns are such as the caller can read; it finds the delimiter.
-        delimiter: empty: by the header.
+        is_header: whether the caller can read columns of these names; the delimiter is the one that gives such names.
+        delimiter: of fields; empty: it is found in the header.
     """
     # The file is opened twice: the delimiter, and how many fields a record has, must be known before it is cut.
     header = next(lines(url, DELIMITED), "")
@@ -544,12 +544,12 @@ def delimited(
     for row in islice(rows(lines(url, DELIMITED), delimiter, len(names)), first_row, None):
         problem = row.problem
         if not problem and not numbers and row.fields[0] == names[0] and [*map(str.strip, row.fields)] == names:
-            problem = "a record must not be the names of the columns again"  # files were put together
+            problem = "a record must not be the names of the columns again"  # as when files were joined
         if problem:
             yield NumberedRow(row.line, Rejected("", row.line, "not_a_record", problem, excerpt(row.text)))
             continue
         cells: dict[str, Cell] = dict(zip(names, row.fields, strict=True))
-        for repeated in repeated_names:  # a list of what columns of the same name have
+        for repeated in repeated_names:  # several columns of one name become a list
             cells[repeated] = [cell for name, cell in zip(names, row.fields, strict=True) if name == repeated]
         yield NumberedRow(row.line, cells)
 
@@ -614,7 +614,7 @@ def choose_columns(schema: pa.Schema, options: ReadOptions, where: str) -> Colum
         )
     path_in_column = {column.name: _path_in(column.type) for column in schema}
     images = {column: path for column, path in path_in_column.items() if path is not None}
-    # The columns with plain values, also those inside others; what has none inside is a struct that cannot be read.
+    # The columns with plain values, also those inside others. A column without any inside is a struct, not readable.
     names: list[str] = []
     for column in schema:
         if column.name not in images:
@@ -697,8 +697,8 @@ def rows_of(
     """
     rows_before = 0
     for batch in batches:
-        # One column after the other, in the order of `Columns.in_order`: the image first. The captions are always
-        # there, so the shortest of them ends the endless Nones of columns that are not.
+        # One list for each column of `Columns.in_order`, the image first, and endless Nones for one that is lacking.
+        # The captions are always there, so `zip` ends with them.
         images = _names_of_images(batch, chosen) if chosen.image else repeat(None)
         others = [_values_of_column(batch, column) if column else repeat(None) for column in chosen.in_order[1:]]
         for line, values in enumerate(zip(images, *others, strict=False), rows_before + 1):
@@ -714,7 +714,7 @@ def _values_of_column(batch: pa.RecordBatch, name: str) -> list[Cell]:
 
 
 def _names_of_images(batch: pa.RecordBatch, chosen: Columns) -> list[Cell]:
-    """What names the image of each row of a batch, whose column of images is plain or has structs."""
+    """The names of the images of a batch's rows, whose column of images is plain or has structs."""
     image = chosen.image or ""
     return image_cells(batch.column(image), chosen.field) if chosen.field else _values_of_column(batch, image)
 
@@ -734,8 +734,7 @@ def _column_values(column: pa.Array) -> list[Cell]:
     def decoded(value: bytes | None) -> str | None:
         return None if value is None else value.decode("utf-8", "surrogateescape")
 
-    # pyarrow reads text without a check that it is UTF-8, and raises where it makes a str of it: so texts are taken as
-    # bytes.
+    # pyarrow reads text without checking that it is UTF-8, but raises when it makes a str of it: so bytes are read.
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     if _is_text(column.type):

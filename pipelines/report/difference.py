@@ -24,7 +24,7 @@ class OperatorDifference(TypedDict):
 
     Attributes:
         both, added, removed: numbers of rows in both runs, in this run alone, and in the other run alone.
-        why_added, why_removed: how often the run without the rows gives each reason; `not drawn` for a negative that
+        why_added, why_removed: how often the run that lacks the rows gives each reason; `not drawn` for a negative that
             it did not try, `not built` for all of them if it did not run the operator.
         examples_added, examples_removed: some of the rows, with the reason if there is one.
         reasons: of candidates that both runs reject for different reasons, how often each "old -> new".
@@ -46,7 +46,7 @@ def difference(run: Path, other: Path, examples: int = 3) -> dict[str, OperatorD
     negatives = negatives.merge(_distinct_rows(other, "negatives", KEYS), "outer", indicator="side")
     new_rejections = _distinct_rows(run, "rejections", [*KEYS, *WHY])
     old_rejections = _distinct_rows(other, "rejections", [*KEYS, *WHY])
-    # Candidates of which no text could be built cannot be recognised in the other run.
+    # A candidate without a text cannot be found in the other run.
     rejected_twice = new_rejections[new_rejections["text"] != ""].merge(old_rejections, on=KEYS, suffixes=("", "_old"))
     differently = rejected_twice.query("reason != reason_old")
     differences: dict[str, OperatorDifference] = {}
@@ -91,7 +91,7 @@ class _OneSided:
         return counted(self.rows["reason"].fillna("not drawn" if self.built else "not built"))
 
     def examples(self, number: int) -> list[dict[str, str]]:
-        """The first rows, without what is null; none if the operator was not built, as all rows are then alike."""
+        """The first rows, without null values; none if the other run did not run the operator, which explains all."""
         if not self.built:
             return []
         examples = []

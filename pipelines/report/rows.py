@@ -25,7 +25,7 @@ class Piece(NamedTuple):
 
 
 def pieces(caption: str, edits: Sequence[Row]) -> Iterator[Piece]:
-    """A caption cut at its edits, which are sorted and do not overlap."""
+    """Cut a caption at its edits, which are sorted and do not overlap."""
     position = 0
     for edit in edits:
         yield Piece("", caption[position : edit["start"]])
@@ -49,7 +49,7 @@ def marked(row: Row) -> str:
 def change(row: Row) -> str:
     """What a row changes in its caption, "" if nothing is named.
 
-    `dog (dog.n.01) → horse (horse.n.01)` or `dog → horse`; of a swap `red ↔ white`; `adds not car` if nothing is
+    `dog (dog.n.01) → horse (horse.n.01)` or `dog → horse`; `red ↔ white` for a swap; `adds not car` if nothing is
     replaced.
     """
     replaced = row["replaced"].split(BOTH) if row["replaced"] else []
@@ -172,8 +172,7 @@ class Graph(NamedTuple):
 def in_words(graph: SceneGraph) -> Graph:
     """The words of a scene graph. The second object of a name is told from the first by a number: `man (2)`."""
     uses = Counter[str]()
-    # By the token of the object, to which attributes and relations refer.
-    names = {}
+    names = {}  # by the token of the object, by which attributes and relations refer to it
     for thing in graph.objects:
         uses[thing.name] += 1
         names[thing.token] = f"{thing.name} ({uses[thing.name]})" if uses[thing.name] > 1 else thing.name

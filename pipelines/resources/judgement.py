@@ -96,18 +96,21 @@ class RaterNetwork(nn.Module):
     def __init__(self, width: int, config: JudgementConfig) -> None:
         """Draw random weights. The vectors of units are `width` numbers long."""
         super().__init__()
-        # P and R are rows of one matrix (of the place), as are Q and S (of the unit).
         joint = config.hidden + config.products
-        inputs = (2 * width, width, len(FEATURES), len(CHANGES))
-        outputs = (joint, joint, config.hidden, config.hidden)
+        # The matrices of the equation above, with their numbers of inputs and outputs, in the order of PARTS.
+        sizes = {
+            "place": (2 * width, joint),  # P, and below it R
+            "unit": (width, joint),  # Q, and below it S
+            "terms": (len(FEATURES), config.hidden),  # T
+            "kind": (len(CHANGES), config.hidden),  # K
+        }
         self.parts = nn.ModuleDict()
-        # The last of PARTS is `output`.
-        for name, size, rows in zip(PARTS, inputs, outputs, strict=False):
-            self.parts[name] = nn.Linear(size, rows, bias=False)
+        for name, (inputs, outputs) in sizes.items():
+            self.parts[name] = nn.Linear(inputs, outputs, bias=False)
         for name in ("place", "unit"):
             nn.init.normal_(self.parts[name].get_parameter("weight"), std=0.05)
-        self.bias = nn.Parameter(torch.zeros(config.hidden))
-        self.output = nn.Linear(joint, len(QUESTIONS))
+        self.bias = nn.Parameter(torch.zeros(config.hidden))  # b
+        self.output = nn.Linear(joint, len(QUESTIONS))  # A and C side by side, and c
         self.bias_of_lists = nn.Parameter(torch.zeros(config.hidden))
         self.output_of_lists = nn.Parameter(torch.zeros(len(CHANGES), len(QUESTIONS)))
         self.config = config
@@ -116,15 +119,17 @@ class RaterNetwork(nn.Module):
         """The log-odds of the QUESTIONS: (negatives, 2)."""
         vectors = [given.places, given.units]
         if self.training:
-            known = (torch.rand(len(given.features), 1) >= self.config.without_vectors).float()
-            vectors = [known * nn.functional.dropout(values, self.config.dropout) for values in vectors]
+            # 0 for the negatives that lose all of both vectors, 1 for the others: (negatives, 1)
+            keeps_vectors = (torch.rand(len(given.features), 1) >= self.config.without_vectors).float()
+            vectors = [keeps_vectors * nn.functional.dropout(values, self.config.dropout) for values in vectors]
         place = self.parts["place"](vectors[0])
         unit = self.parts["unit"](vectors[1])
         size = self.config.hidden
         hidden = place[:, :size] + unit[:, :size]
         hidden = hidden + self.parts["terms"](given.features) + self.parts["kind"](given.changes) + self.bias
         hidden = torch.relu(hidden + given.lists * self.bias_of_lists)
-        hidden = torch.cat([hidden, place[:, size:] * unit[:, size:]], dim=1)
+        products = place[:, size:] * unit[:, size:]
+        hidden = torch.cat([hidden, products], dim=1)
         log_odds = self.output(nn.functional.dropout(hidden, self.config.dropout / 2, self.training))
         return log_odds + given.lists * (given.changes @ self.output_of_lists)
 
@@ -153,10 +158,10 @@ class RaterNetwork(nn.Module):
 def fit(
     given: Inputs, labels: Labels, config: JudgementConfig, start: Mapping[str, np.ndarray] | None = None
 ) -> RaterNetwork:
-    """The network, fitted to what raters said of negatives.
+    """Fit a network to what raters said of negatives.
 
     Args:
-        given: its inputs.
+        given: its inputs, those of each negative.
         labels: the answers, one for each.
         config: how it is fitted.
         start: the parameters to start from, as in a model's file; None: random ones.
@@ -238,7 +243,8 @@ class RaterAccuracy(TypedDict):
 class RaterRecord(TypedDict):
     """What a model records about its raters' network.
 
-    labels, pairs, kept: how many negatives were rated, how many of them in pairs, and how many were not rated.
+    labels, pairs, kept: how many negatives were rated, how many of them in pairs; how many keep the old network's
+        rating, as nobody rated them.
     training: the settings.
     odd, both: how well the two QUESTIONS are predicted for captions that the network was not fitted to.
     """

@@ -20,8 +20,8 @@ import numpy as np
 from ...augment.cloze.model import ClozeModel
 from ...augment.language.wordnet import WordNet
 
-NEIGHBOURS = 20
-# The score of a sense is multiplied by this power of how often WordNet's corpora tag it.
+NEIGHBOURS = 20  # of a noun, at most
+# The score of a sense is multiplied by this power of how often WordNet's corpora have it, plus one.
 PRIOR = 0.3
 LEAST_LETTERS = 3  # of a word that gets a sense
 # The table of the TOML file that is written; what the file has before it is kept.
@@ -58,14 +58,14 @@ def predominant_senses(wordnet: WordNet, model: ClozeModel) -> dict[str, str]:
     vectors = model.embedding[model.numbers(words)].astype(float)
     vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-9)
     # Words that are mostly verbs, such as "walk", do not vote.
-    votes = np.array([sum(wordnet.tag_counts(w, "n")) >= 0.5 * sum(wordnet.tag_counts(w, "v")) for w in words])
+    may_vote = np.array([sum(wordnet.tag_counts(w, "n")) >= 0.5 * sum(wordnet.tag_counts(w, "v")) for w in words])
     predominant: dict[str, str] = {}
     for word, vector in zip(words, vectors, strict=True):
         first = wordnet.senses(word, "n")[0]
         senses = [synset for synset in wordnet.senses(word, "n") if not wordnet.relation("instance_of", synset)]
         if len(senses) < 2:
             continue
-        cosine = np.where(votes, vectors @ vector, -1.0)
+        cosine = np.where(may_vote, vectors @ vector, -1.0)  # (words,); -1: never among the nearest
         neighbours = _nearest_words(word, words, cosine)
         scores = _prevalence_of_senses(senses, [(words[i], cosine[i]) for i in neighbours], similarity)
         # WordNet's own counts have a say, but a small one: they are of essays and news.
@@ -92,13 +92,13 @@ def _nearest_words(word: str, words: Sequence[str], cosine: np.ndarray) -> list[
 def _prevalence_of_senses(
     senses: Sequence[int], neighbours: Sequence[tuple[str, float]], similarity: LinSimilarity
 ) -> np.ndarray:
-    """How prevalent each sense of a word is, (senses,).
+    """How prevalent each sense of a noun is, (senses,).
 
-    Each neighbour n of the word w has a vote cos(w, n), shared among the senses s in proportion to sim(s, n).
+    Each neighbour n of the noun w has a vote cos(w, n), shared among the senses s in proportion to sim(s, n).
 
     Args:
-        senses: the synsets of the word.
-        neighbours: words that are used alike, with the cosines of their vectors to the word's.
+        senses: the noun's synsets.
+        neighbours: nouns that are used alike, with the cosines of their vectors to the noun's. WordNet must have each.
         similarity: of two synsets.
     """
     scores = np.zeros(len(senses))

@@ -39,9 +39,9 @@ RELATIONS = {
 def open_wordnet(source: Path, folder: Path) -> WordNetCorpusReader:
     """Open the WordNet files in the folder `source` with NLTK's reader.
 
-    The files are copied to `folder`/corpora, where NLTK can read them, with that of the lexicographer files' names
-    (lexnames.txt), which Debian's package lacks; folder: an empty one. Raises FileNotFoundError with the first file
-    that `source` lacks.
+    NLTK can read them only in a folder of its own layout: they are copied to `folder`, an empty one. The file with the
+    names of the lexicographer files (lexnames.txt) is added, which Debian's package lacks. Raises FileNotFoundError
+    with the first file that `source` lacks.
     """
 
     class English(WordNetCorpusReader):
@@ -81,10 +81,12 @@ class WordNetRows:
     """The synsets of a WordNet and where each stands in the table: ordered by part of speech and WordNet's offsets."""
 
     def __init__(self, reader: WordNetCorpusReader) -> None:
-        every = {synset for pos in POS_FILES for synset in reader.all_synsets(pos)}
-        self.synsets = sorted(every, key=lambda synset: (POS_ORDER.index(_synset_key(synset).pos), synset.offset()))
+        """Read all synsets and number them, and their senses, in the order of the table."""
+        synsets = [synset for pos in POS_FILES for synset in reader.all_synsets(pos)]
+        # Satellite adjectives stand among the adjectives, as in WordNet's files: see `_synset_key`.
+        self.synsets = sorted(synsets, key=lambda synset: (POS_ORDER.index(_synset_key(synset).pos), synset.offset()))
         self.row = {_synset_key(synset): row for row, synset in enumerate(self.synsets)}
-        self.lemmas = [_distinct_lemmas(synset) for synset in self.synsets]
+        self.lemmas = [_distinct_lemmas(synset) for synset in self.synsets]  # of each row
         senses = [SenseKey(row, text) for row, lemmas in enumerate(self.lemmas) for text in lemmas]
         # {SenseKey(row=0, lemma="entity"): 0, ...}: senses are numbered through the whole table.
         self.sense_number = {sense: number for number, sense in enumerate(senses)}

@@ -25,6 +25,9 @@ GROUNDS = {"outdoors": ((178, 216, 240), (150, 190, 120)), "indoors": ((236, 226
 ORDER = ("above", "behind left", "behind right", "", "under", "in", "on", "left", "right", "front")
 INKS: dict[str, tuple[int, ...]] = {name: tuple(colour) for name, colour in WORLD["inks"].items()}
 DRAWINGS: dict[str, str] = WORLD["drawings"]
+EDGE_BRIGHTNESS = 0.55  # of the line around a thing, relative to the thing
+DARK_SUM = 200  # a colour whose red, green and blue add up to less is dark,
+BRIGHT_SUM = 620  # and bright if they add up to more
 
 BACKBONE = "negcap scenes net 1"
 INPUT = 112  # the width and height of what the network reads, in pixels
@@ -58,14 +61,16 @@ class Pen:
     """Draws one thing on a layer of its own; `main` is the thing's colour, which patterns are drawn over."""
 
     def __init__(self, width: int, height: int, colour: str) -> None:
+        """Make an empty layer, of so many pixels. colour: a name of COLOURS; "" for a thing that is drawn dark."""
         self.image = Image.new("RGBA", (width, height))
         dark = INKS["dark"]
         self.main = COLOURS.get(colour, dark)
-        edge = tuple(int(0.55 * part) for part in self.main) if colour else dark
-        eye = INKS["linen"] if sum(self.main) < 200 else dark
+        # A line around the thing, a darker shade of its colour; and eyes that show on dark things, too.
+        edge = tuple(int(EDGE_BRIGHTNESS * part) for part in self.main) if colour else dark
+        eye = INKS["linen"] if sum(self.main) < DARK_SUM else dark
         self.inks = {**INKS, "main": self.main, "edge": edge, "eye": eye}
         self._draw = ImageDraw.Draw(self.image)
-        self._line = max(2, min(width, height) // 24)
+        self._line = max(2, min(width, height) // 24)  # the width of lines, in pixels
 
     def draw(self, strokes: str) -> None:
         """Draw strokes, written as in scenes.toml: "disc 10 20 60 70 ink=skin; line 0 0 100 100 thick=1.5"."""
@@ -143,10 +148,14 @@ class _Layer(NamedTuple):
 
 
 def _layers(scene: Scene) -> list[_Layer]:
-    """The things of a scene in the order in which they are drawn."""
-    in_order = sorted(scene.things, key=lambda thing: (ORDER.index(thing.slot), thing.held >= 0))
-    layers = [_Layer(thing) for thing in in_order]
-    anchor = scene.things[0]
+    """The things of a scene in the order in which they are drawn: by slot, a held thing after those who hold one."""
+
+    def drawing_order(thing: Thing) -> tuple[int, bool]:
+        is_held = thing.held >= 0  # it has the slot of the person who holds it
+        return ORDER.index(thing.slot), is_held
+
+    layers = [_Layer(thing) for thing in sorted(scene.things, key=drawing_order)]
+    anchor = scene.things[0]  # the thing around which the others are placed
     if anchor.kind in CONTAINERS and any(thing.slot == "in" for thing in scene.things):
         # The front of a container covers the things in it.
         layers.append(_Layer(anchor, only_front=True))
@@ -183,7 +192,7 @@ def _draw_pet(pen: Pen, thing: Thing) -> None:
             tip = ear + 0.12 * size
             back = ear + 0.38 * size
             pen.stroke("shape", ear, y + 0.3 * size, tip, y - 0.25 * size, back, y + 0.2 * size)
-    # As many pixels as `size`, so that the head is round in a layer that is not square.
+    # The same number of pixels as the width `size`, so that the head is round in a layer that is not square.
     head_height = size * pen.image.width / pen.image.height
     pen.stroke("disc", x, y, x + size, y + head_height)
     eye_x = x + 0.36 * size
@@ -212,7 +221,7 @@ def _patterned(pen: Pen, pattern: str) -> Image.Image:
         from_middle_y = y % step - step / 2
         marks = from_middle_x**2 + from_middle_y**2 < (0.3 * step) ** 2
     is_main = (pixels[..., :3] == pen.main).all(axis=-1) & (pixels[..., 3] == 255)
-    is_bright = sum(pen.main) > 620
+    is_bright = sum(pen.main) > BRIGHT_SUM
     pixels[is_main & marks, :3] = 60 if is_bright else 250
     return Image.fromarray(pixels)
 
@@ -257,7 +266,7 @@ def feature_network() -> FeatureNetwork:
     """
     rng = np.random.default_rng(SEED)
     weights: list[np.ndarray] = []
-    # CHANNELS has an entry more than there are layers: the inputs of the first one.
+    # CHANNELS has one entry more than there are layers: the first is of the input.
     for size, channels, outputs in zip(KERNELS, CHANNELS, CHANNELS[1:], strict=False):
         inputs = size * size * channels
         weights.append(rng.standard_normal((inputs, outputs), np.float32) / np.float32(np.sqrt(inputs)))

@@ -82,8 +82,8 @@ def _word_items() -> dict[str, _Item]:
     items |= {word: _Item("be", form=word) for word in ("is", "are")}
     items |= {word: _Item("and", word) for word in ("and", ",", "while")}
     items["there"] = _Item("there")
-    # VERBS are told by the pose or place of a thing. Negatives have others, too: what is held is known, and whether
-    # something walks or runs in a picture is a matter of opinion (see `judge.is_doing`).
+    # The pose or place of a thing shows whether it does one of VERBS. Negatives have more verbs: a scene also tells
+    # what is held; whether something walks or runs in it is a matter of opinion (see `judge.is_doing`).
     for verb in (*VERBS, "hold", "carry", "walk", "run", "jump", "swim"):
         items[progressive(verb)] = _Item("verb", verb)
         items[third_person(verb)] = _Item("verb", verb, "is")
@@ -210,7 +210,7 @@ class _State(NamedTuple):
 
 
 def read(text: str) -> list[Reading]:
-    """All readings of a sentence; only those in which verbs and pronouns agree, if there are any such.
+    """All readings of a sentence; if there are some in which all verbs and pronouns agree, only these.
 
     Raises UnreadError when the grammar does not read the sentence.
     """
@@ -235,7 +235,7 @@ def _read_noun_phrases(state: _State) -> Iterator[_State]:
     while state.next.what == "np":
         entity = state.next.entity
         same_kind = [number for number, other in enumerate(state.entities) if other.kind == entity.kind]
-        # A second mention ("a ball … the red ball"): what it adds is said of the first.
+        # A second mention ("a ball … the red ball"): its attributes are conditions on the first.
         if state.next.word == "the" and same_kind:
             named = (*named, same_kind[0])
             for attribute in entity.attributes:
@@ -297,7 +297,7 @@ def _read_inverted_clause(state: _State) -> Iterator[_State]:
 
 
 def _read_place(state: _State) -> Iterator[_State]:
-    """Read where something is, after the preposition: "the table", "the table next to a chair"."""
+    """Read the place of something, after the preposition: "the table", "the table next to a chair"."""
     for named in _read_object(state):
         yield named
         if named.next.what == "prep":
@@ -346,7 +346,7 @@ def _read_after_verb(state: _State) -> Iterator[_State]:
     verb = state.next
     possible_subjects = _possible_subjects(state)
     if verb.form:
-        # A finite verb ("sits") is the subject's; a participle ("sitting") may be that of what was named last, too.
+        # A finite verb ("sits") is the subject's; a participle ("sitting") may also be of the entities named last.
         possible_subjects = possible_subjects[:1]
     for subjects in possible_subjects:
         agreed = state.skip().agree(verb.form, subjects)
@@ -442,7 +442,7 @@ def claims(text: str) -> list[Claim] | None:
 
 
 def _with_denied_noun(before: str, denied: str, after: str) -> str:
-    """The sentence that "A, not B, …" denies, with B's noun in the place of A's.
+    """The sentence that "A, not B, …" denies: the same with B's noun instead of A's.
 
     before, denied and after are "a dog", "a cat" and " sits" for "a dog, not a cat, sits"; returns "a cat sits".
     """

@@ -18,8 +18,8 @@ WORLD: dict[str, Any] = tomllib.loads(data_path("scenes.toml").read_text("utf-8"
 SIDE = 224
 COLOURS: dict[str, tuple[int, ...]] = {name: tuple(colour) for name, colour in WORLD["colours"].items()}
 PATTERNS = ("striped", "spotted")
-SIZES = {"small": 0.68, "": 0.84, "large": 1.0}
-MOST: dict[str, int] = {slot: entry["most"] for slot, entry in WORLD["slots"].items()}
+SIZES = {"small": 0.68, "": 0.84, "large": 1.0}  # factors of the width and height of a kind
+MOST: dict[str, int] = {slot: entry["most"] for slot, entry in WORLD["slots"].items()}  # objects in a slot
 RELATIONS = tuple(relation for words in WORLD["relations"].values() for relation in words)
 VERBS: dict[str, dict[str, list[str]]] = WORLD["verbs"]
 NUMBERS = "one two three four five six seven eight nine ten eleven twelve".split()
@@ -79,7 +79,7 @@ EXCLUSIVE = ({"on", "in"}, {"on", "above"}, {"in", "above"}, {"under", "front"})
 # The y of the anchor's bottom; things behind it are higher, things in front of it lower.
 BASE = 186
 GAP = 5  # between things
-# The least scale of a thing; if there is no room for that, the group gets fewer things.
+# A thing is not scaled below this; if there is no room for so many things, the group gets fewer.
 SMALLEST = 0.7
 # The scale of a thing in somebody's hand.
 HELD_SCALE = 0.8
@@ -224,9 +224,9 @@ def _kind_of_group(rng: Random, things: list[Thing], slot: str, group: int, coun
         group: its number, from 1.
         count: how many things it has.
     """
-    # Each thing of the group before is listed with a chance of 30 %; if one is, its kind may come again.
+    # Each thing of the group before is chosen with a chance of 30 %; if one is, its kind may be used again.
     again = [thing for thing in things[1:] if thing.group == group - 1 and rng.random() < 0.3]
-    # The kinds of single things, of two, …; the last are those of all larger groups.
+    # The kinds for groups of one thing, of two, …; the last entry is for all larger groups.
     by_count = WORLD["slots"][slot]["kinds"]
     names: list[str] = []
     for name in by_count[min(count, len(by_count)) - 1]:
@@ -234,7 +234,7 @@ def _kind_of_group(rng: Random, things: list[Thing], slot: str, group: int, coun
     anchor = things[0]
     # Drawn in any case, so that later random numbers do not depend on whether the kind comes again.
     kind = KINDS[rng.choice([name for name in names if name != anchor.kind])]
-    # The same kind in another colour: a colour may tell the two apart.
+    # The same kind in another colour, so that a caption may tell the two groups apart by it.
     if again and slot in ("left", "right", "front", "on") and again[0].kind in SMALL:
         return KINDS[again[0].kind]
     return kind
@@ -298,7 +298,7 @@ def place_group(rng: Random, anchor: Thing, like: Thing, count: int) -> list[Thi
     room = _room(anchor, slot)
 
     def scale(number: int) -> float:
-        """By which so many things must shrink to fit into the room."""
+        """The factor by which so many things must shrink to fit into the room."""
         share_of_width = (room.right - room.left - GAP * (number - 1)) / (width * number)
         return min(1.0, share_of_width, room.height / height)
 

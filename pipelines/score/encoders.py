@@ -253,7 +253,7 @@ def trained(folder: str, tests: TestSet, run: Path, config: ScoreConfig) -> RawV
         torch.set_num_threads(config.threads)
     device = choose_device(config.device)
     model, vocabularies, about = load_model(Path(folder), device)
-    vocabulary = vocabularies[about.languages[0]]
+    vocabulary = vocabularies[about.languages[0]]  # texts are taken to be in the model's first language
 
     features = features_for(model, run, tests.image_ids, about.table)
     if not features.available.all():
@@ -265,8 +265,7 @@ def trained(folder: str, tests: TestSet, run: Path, config: ScoreConfig) -> RawV
     column = pa.array(tests.texts, pa.string())
     graphs = None
     if OBJECTIVES[about.model].needs_components:
-        graphs = parse_graphs(column, vocabulary, parser_settings(run))
-        graphs = type(graphs)(*(components._replace(words=components.words.to(device)) for components in graphs))
+        graphs = parse_graphs(column, vocabulary, parser_settings(run)).to(device)
     texts = embed_texts(model.sentences, vocabulary.encode(column), device, graphs)
     return RawVectors(images.cpu().numpy(), texts.cpu().numpy())
 

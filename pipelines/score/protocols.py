@@ -21,7 +21,7 @@ class ProtocolOutcome(NamedTuple):
     """The n cases of a protocol in a group of operators.
 
     image: (n,) the image of each. right: (n,) whether the model is right: 1, 0 or between. blind: (n,) whether it is
-    right without the image; None if it cannot be asked without.
+    right without the image; None if it cannot be asked without one.
     """
 
     protocol: str
@@ -46,8 +46,8 @@ class Vectors(NamedTuple):
         return cls(images, texts, np.arange(len(images)))
 
     def without_images(self) -> Vectors:
-        """Two vectors for all images: those with even numbers get the mean of the odd ones, and the reverse. A single
-        image gets zeros.
+        """Two vectors for all images: images with even numbers get the mean of those with odd numbers, and the reverse.
+        A single image gets zeros.
 
         A mean is as near to true and false texts as the set's images are on average. An image is not in its own mean,
         which therefore does not tell its texts.
@@ -163,10 +163,10 @@ def outcomes_by_group(
 
 
 def _pair_outcomes(vectors: Vectors, tests: TestSet) -> Iterator[ProtocolOutcome]:
-    """SugarCrepe's pairs, of the first negative of each caption and operator: the image is nearer to the caption.
+    """SugarCrepe's pairs, with the first negative of each caption and operator: is the image nearer to the caption?
 
-    `half-truth` (CS-CLIP): of negatives that only add to it. `two captions` (SugarCrepe++): nearer to both true
-    captions; `two captions, text only`: both are nearer to each other than to the negative.
+    `half-truth` (CS-CLIP): the same for negatives that only add to it. `two captions` (SugarCrepe++): is it nearer to
+    both true captions? `two captions, text only`: are both nearer to each other than to the negative?
     """
     pairs = tests.first_pairs
     image = pairs["image"].to_numpy()
@@ -200,14 +200,14 @@ def _two_image_outcomes(vectors: Vectors, tests: TestSet) -> Iterator[ProtocolOu
     """Winoground's scores (Thrush et al. 2022, equations 1 to 3) of two images with a caption each.
 
     `text`: for both images the own caption scores above the other; `image`: for both captions the own image does;
-    `group`: both.
+    `group`: both. A tie is wrong. For intervals, which are over images, a case counts as one of its first image.
     """
     cases = tests.two_images
     first_image = cases["first_image"].to_numpy()
     second_image = cases["second_image"].to_numpy()
     first_text = cases["first_text"].to_numpy()
     second_text = cases["second_text"].to_numpy()
-    # The four scores of a case, each (n,)
+    # The four scores of a case, each (n,). "Own": of an image and its own caption.
     first_own = vectors.similarity(first_image, first_text)
     second_own = vectors.similarity(second_image, second_text)
     first_image_second_text = vectors.similarity(first_image, second_text)
@@ -226,6 +226,7 @@ def _multiple_choice_outcomes(vectors: Vectors, tests: TestSet) -> Iterator[Prot
     right = np.ones(len(image), bool)  # a question whose false options are all NONE cannot be missed
     for option in false.T:  # (M,), the next false option of each question
         right &= (option == NONE) | ~outranks(vectors.similarity(image, option), of_true)
+    # Here the groups are of templates of questions, in the place of operators.
     yield from outcomes_by_group(group_masks(templates), "multiple choice", template, image, right)
 
 
@@ -263,7 +264,7 @@ def _retrieval_outcomes(vectors: Vectors, tests: TestSet) -> Iterator[ProtocolOu
     # By operator, the negatives that are not also a caption (of another image), which would count twice.
     negatives = [np.setdiff1d(false[operator == number], captions) for number in range(len(tests.families))]
     outranking = vectors.texts_outranking([captions, *negatives], best)
-    # All captions include an image's own ones, and the best ties with itself: those that outrank it are subtracted.
+    # Among all captions are the image's own ones. Those that outrank the best, also itself by a tie, are subtracted.
     own_outranking = np.bincount(image[outranks(scores, best[image])], minlength=images)
     false_captions = outranking[:, 0] - own_outranking
     yield ProtocolOutcome("image to text", ALL, np.arange(images), false_captions == 0)
@@ -272,7 +273,7 @@ def _retrieval_outcomes(vectors: Vectors, tests: TestSet) -> Iterator[ProtocolOu
     for group, members in tests.groups.items():
         inside = members[operator]
         if inside.any():
-            # Images without a negative of the group do not count: they would only raise the share.
+            # Images without a negative of the group do not count, as nothing attacks them.
             attacked = np.unique(shown[inside])
             # (images,): how many negatives outrank the best caption of each image.
             own_negatives = np.bincount(shown[inside & beaten], minlength=images)

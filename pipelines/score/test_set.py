@@ -187,13 +187,13 @@ class TestSet:
         return group_masks(names, {family: family_of == family for family in several})
 
 
-def group_masks(names: Sequence[str], between: dict[str, np.ndarray] | None = None) -> dict[str, np.ndarray]:
-    """Masks (n,) of groups of n names: `all` of them if they are several, then other groups, then each name alone.
+def group_masks(names: Sequence[str], larger: dict[str, np.ndarray] | None = None) -> dict[str, np.ndarray]:
+    """Masks (n,) of groups of n distinct names: `all`, if n > 1; then larger groups; then each name alone.
 
-    ["a", "b"] -> {"all": [1, 1], "a": [1, 0], "b": [0, 1]}; between: the masks of other groups, by their names.
+    ["a", "b"] -> {"all": [1, 1], "a": [1, 0], "b": [0, 1]}. larger: the masks of groups of several names, by group.
     """
-    every = {ALL: np.ones(len(names), bool)} if len(names) > 1 else {}
-    return {**every, **(between or {}), **{name: np.array(names) == name for name in names}}
+    all_names = {ALL: np.ones(len(names), bool)} if len(names) > 1 else {}
+    return {**all_names, **(larger or {}), **{name: np.array(names) == name for name in names}}
 
 
 def read_test_set(source: Path, config: ScoreConfig) -> TestSet:
@@ -276,11 +276,11 @@ class _TestSetBuilder:
     def add_caption(self, item: CaptionWithNegatives) -> None:
         """Add the true captions of an image, and a pair of the first one with each of its negatives."""
         image = self.images[item.image_id]
-        # At most one other true caption is asked about, as in SugarCrepe++.
+        # Only the first other true caption is used, as in SugarCrepe++.
         true, *others = [self.texts[text] for text in item.captions[:2]]
         for text in (true, *others):
             self.captions[image, text] = None
-        labels: set[str] = set()  # of which a negative of this caption has been seen
+        labels: set[str] = set()  # those of the caption's negatives so far
         for negative in item.negatives:
             self.families.setdefault(negative.label, _family_of_negative(negative))
             pair = ScoredPair(
@@ -317,7 +317,7 @@ class _TestSetBuilder:
         """The test set of all items that were added. Raises ValueError if there is no negative."""
         import pandas as pd
 
-        # Questions may have different numbers of false options; the table is as wide as the longest.
+        # (M, 3 + most false options): image, template, true option, false ones, then NONE where a question has fewer.
         options = np.full((len(self.questions), max(map(len, self.questions), default=3)), NONE)
         for row, question in zip(options, self.questions, strict=True):
             row[: len(question)] = question
@@ -344,7 +344,7 @@ class _TestSetBuilder:
 
 
 def _family_of_negative(negative: Negative) -> str:
-    """The family of a negative's operator; of a label that is no operator, the label itself."""
+    """The family of a negative's operator; the label itself if it is no operator."""
     if negative.family:
         return negative.family
     return OPERATORS[negative.label].family if negative.label in OPERATORS else negative.label
@@ -391,12 +391,12 @@ def _items_of_run(run: Path, config: ScoreConfig) -> Iterator[Published]:
 
 
 def _items_of_published(source: Path, config: ScoreConfig) -> list[Published]:
-    """What a published folder asks, or one file of it; splits are folders or files, operators too, or columns."""
+    """The items of a published folder or of one of its files, cut down to the splits and operators of the config."""
     items = [item for file in published_files(source, config.splits) for item in read_published(file)]
     if not items:
         of_split = f" of split {', '.join(config.splits)}" if config.splits else ""
         raise ValueError(f"{source} must be a run or a published set{of_split} ({PUBLISHED}), has no such file")
-    # Checked against all labels, before the set is cut down: an operator that is not there is a mistake of the user.
+    # Checked against the labels of all items, so that a misspelled operator is an error.
     labels = [label for item in items for label in _labels_of_item(item)]
     check_operators(config.operators, labels, source)
     operators = frozenset(config.operators or labels)
@@ -422,7 +422,7 @@ def _with_operators(item: Published, operators: Collection[str], per_operator: i
             kept: list[Negative] = []
             so_far: Counter[str] = Counter()
             for negative in item.negatives:
-                # Counted by operator, so that which others are asked for changes nothing.
+                # Counted by operator, so that the other chosen operators change nothing.
                 so_far[negative.label] += 1
                 if negative.label in operators and (per_operator is None or so_far[negative.label] <= per_operator):
                     kept.append(negative)

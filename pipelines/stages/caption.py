@@ -166,7 +166,7 @@ def refused_table(table: str) -> str:
 def stage_of(table: str) -> Stage:
     """The stage that writes the table of generated captions `table` and its table of refused captions."""
     outputs = {refused_table(table): REFUSED_CAPTIONS, table: GENERATED}
-    # No batches: the captioner cuts the images of a shard by itself.
+    # Each shard of features needs the whole table of captions. No batches: the captioner divides the images of a shard.
     return Stage("caption", "features", outputs, caption, whole=("captions",), batch=None)
 
 

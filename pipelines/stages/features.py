@@ -20,8 +20,8 @@ from ..features.photos import Photos
 from ..features.source import Arrays, FeaturesConfig, FeatureSource, SourceImage, table_of
 
 NAME = "features"
-SHARD_BYTES = 64 << 20
-MOST_IMAGES = 1_000
+SHARD_BYTES = 64 << 20  # of the features in a shard, about
+MOST_IMAGES = 1_000  # in a shard
 # Settings that decide no number: files of photos and of the model count by their content, as inputs.
 _NOT_IDENTITY = ("images", "strict", "threads", "shard_size", "onnx")
 

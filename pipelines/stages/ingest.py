@@ -1,6 +1,8 @@
-"""Stage ingest: caption files -> the tables captions and rejected_records. Its calls in workers write files once, so
-that an interrupted ingest goes on: `read_part` (files of a part -> rows), `group_rows` (rows of all parts -> which
-become captions, in which order, and which are refused), `pack_range` (a range of positions -> shards).
+"""Stage ingest: caption files -> the tables captions and rejected_records.
+
+It has three steps, done by workers: `read_part` (files of a part -> rows), `group_rows` (rows of all parts -> which
+become captions, in which order, and which are refused), `pack_range` (a range of positions -> shards). Each call writes
+its files once, so that an interrupted ingest goes on.
 """
 
 from __future__ import annotations
@@ -42,11 +44,11 @@ from ..tables.warnings import reading_warnings
 
 NAME = "ingest"
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # a full disk, a used quota, a file above a limit
-# From so many files on, or so many bytes of several files, each is a part of its own.
+# Sources of so many files or more, or of several files with so many bytes or more, have each file as a part.
 MANY_FILES = 8
 MANY_BYTES = 1 << 28
 RANGE_ROWS = 1 << 17  # rows that are packed into shards in one call
-REPORT_EVERY = 10_000
+REPORT_EVERY = 10_000  # records
 
 
 class Ingested(NamedTuple):
@@ -127,8 +129,8 @@ class PartRead(TypedDict):
 
 
 class Grouped(TypedDict):
-    """What grouping has found: for each range of positions, how many shards its images (those with their first caption
-    there) fill; and the first rejected record, as the values of a Rejected, or None.
+    """What grouping has found. shards: for each range of positions, how many shards the images fill whose first caption
+    is there. first: the first rejected record, as the values of a Rejected, or None.
     """
 
     shards: list[int]
@@ -142,10 +144,10 @@ Result = TypeVar("Result")
 def ingest(source: str, run: Path, config: IngestConfig, execution: Execution) -> Ingested:
     """Read `source` (a path, URL or pattern) into the tables captions and rejected_records of a run.
 
-    Images are in order of first appearance, all captions of one in source order in a shard. Many files that can be read
-    one by one are read by the workers of `execution` (in this process if they may not see the temporary files), and a
-    shard ends where a file does. Memory grows by some 10 bytes a record: rows lie in the folder `.ingest` (see
-    engine.storage.scratch_folder), from which an interrupted ingest goes on. Nothing is written before all is read.
+    Images are in order of first appearance; all captions of an image are in one shard, in source order. Many files that
+    can be read one by one are read by the workers of `execution` (in this process if they may not see the temporary
+    files), and a shard ends where a file does. Memory grows by some 10 bytes a record: rows lie in the folder `.ingest`
+    (engine.storage.scratch_folder), from which an interrupted ingest goes on. Nothing is written before all is read.
 
     Tables of the same content and config are kept. Raises FileNotFoundError or ValueError, naming the file, when the
     source cannot be read, has no captions or, with `strict`, a bad record; OtherConfigError when `run` was made from
@@ -175,7 +177,7 @@ def ingest(source: str, run: Path, config: IngestConfig, execution: Execution) -
             inputs=_described_files(source, files, contents),
         )
         output = Output(run.absolute(), identity, outputs, execution.overwrite)
-        complete = output.finished()
+        complete = output.complete_manifest()
         if complete is not None:
             with progress.stage(NAME, None, unit="records"):
                 if config.strict and any(name.startswith("rejected.") for name in complete.counts):
@@ -216,7 +218,7 @@ def _choose_executor(files: Sequence[str], run: Path, executor: Executor) -> Exe
 def _described_config(config: IngestConfig, format: str) -> dict[str, Any]:
     """The settings that decide the rows, with the versions of the libraries that they need."""
     described = {**describe(config), "format": format}
-    # It decides whether there is output, but not what is in it.
+    # `strict` decides whether there is output, but not what is in it.
     del described["strict"]
     if config.languages:
         described["py3langid"] = version("py3langid")
@@ -298,7 +300,7 @@ def _read_and_group(
 def _plan_pack_calls(work: Work, ranges: Sequence[range], shards: Sequence[int]) -> list[PackCall]:
     """Plan a call of `pack_range` for each range of positions that has the first caption of some image.
 
-    Rejected records of ranges without one go to the next call, those at the end to the last call.
+    Rejected records of ranges without such an image go to the next call, those at the end to the last call.
 
     Args:
         work: what the calls share.
@@ -336,7 +338,7 @@ def read_part(work: Work, number: int, files: Sequence[str]) -> PartRead:
 
 
 def _reported(records: Iterable[Record | Rejected], work: Work) -> Iterator[Record | Rejected]:
-    """The records; how many were read is reported. With `strict`, it stops after the first rejected one."""
+    """Yield the records and report how many were read. With `strict`, stop after the first rejected one."""
     for number, record in enumerate(records, 1):
         yield record
         if number % REPORT_EVERY == 0:
@@ -350,7 +352,7 @@ def group_rows(work: Work, rows: int, starts: Sequence[int]) -> Grouped:
 
     Args:
         work: see Work.
-        rows: how many there are, by which memory is allowed.
+        rows: how many there are in all, by which the memory of DuckDB is limited.
         starts: the first position of each range in which shards are counted.
     """
 
@@ -395,7 +397,7 @@ def pack_range(work: Work, low: int, high: int, first_shard: int, rejected: rang
     refused = _refused(work, rejected)
     counts = Counter(f"rejected.{record.reason}" for record in refused)
     counts["images_in_two_splits"] = _images_in_two_splits(home, rows["split"])
-    # the first shard of the run has the table even if it is empty; else only a shard with such records has it
+    # The table of rejected records has shards for ranges that have some, and always a first one, even if it is empty.
     tables: dict[str, pa.Table] = {}
     if refused or first_shard == 0:
         tables["rejected_records"] = pa.Table.from_pylist([record._asdict() for record in refused], REJECTED_RECORDS)
@@ -443,7 +445,7 @@ def _images_in_two_splits(home: np.ndarray, split: pa.ChunkedArray) -> int:
 def _refused(work: Work, positions: range) -> list[Rejected]:
     """The rejected records at some positions, in order."""
     refused = work.read_range("refused", positions.start, positions.stop, "position")
-    # An image that is named like another one is refused; the message names that other one, whose caption is at `home`.
+    # A record is refused if its image has the name of another image: the message names that one, found at `home`.
     rows = grouping.rows_at(work.rows, work.schema, refused["position"].to_numpy())
     first_captions = grouping.rows_at(work.rows, work.schema, refused["home"].to_numpy())
     return grouping.rejected_records(rows, refused["reason"].to_pylist(), first_captions["image"].to_pylist())
@@ -504,7 +506,7 @@ def ingest_records(
     Args:
         records: in order.
         config: of the ingest.
-        kept: the type of each column that the user keeps beside the caption, by its name.
+        kept: by name, the type of each column that the user keeps beside the captions.
 
     Raises:
         ValueError: a record is bad, and `config.strict`; names the first.

@@ -30,7 +30,7 @@ def judge_shard(
 
     Args:
         parses: the parsed captions of the shard.
-        config: of the checks.
+        config: of the checks; `max_true`: the highest accepted probability that another caption makes a negative true.
         lexicon, truth: the tables of the run that the checks need.
         proposals: the table of all proposals.
 
@@ -44,8 +44,9 @@ def judge_shard(
     estimates = load_truth(lexicon, truth, config.max_true, cloze)
     captions = from_parses(parses)
     by_caption = _proposals_for({caption.image_id for caption in captions}, proposals)
-    # Both lists are in the order of the captions: those of an image are neighbours, and batches keep the order.
-    proposed = [by_caption.get(caption.caption_id, []) for caption in captions]
+    proposed = [by_caption.get(caption.caption_id, []) for caption in captions]  # of each caption
+    # Of each caption, what it and the others of its image say; in the same order, as the captions of an image are
+    # neighbours, and batches keep the order.
     evidence_of_each = [
         evidence
         for images in batches(by_image(captions))

@@ -30,7 +30,7 @@ from ..tables.pairs import NEGATION, accepted, has_denials, p_good, pair_tables
 
 NAME = "refine"
 INPUTS = ("captions", "negatives")
-LEAST_IMAGES = 10
+LEAST_IMAGES = 10  # that negatives are selected from
 # How many negatives are selected from together: memory grows with these, and no further.
 MOST_GROUP_ROWS = 10_000_000
 COLUMNS = (

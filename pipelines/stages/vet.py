@@ -113,8 +113,8 @@ def vet(run: Path, config: VetConfig, endpoint: Endpoint, execution: Execution) 
             columns_of_answer = {"fingerprint": answer.fingerprint, "problem": problem, **(verdict or {})}
             rows[question.shard].append(question.row | columns_of_answer)
     parts = [partial(_verdicts_table, rows[number]) for number in range(len(shards))]
-    # The config of the table lists all readers, and so differs with each new one. What must not be replaced,
-    # `_verdicts_of_others` has already refused.
+    # Each new reader changes the config of the table, which lists all of them, so it must be overwritten. Where that is
+    # not allowed, `_verdicts_of_others` has raised an error.
     execution = replace(execution, overwrite=True)
     run_source(run, NAME, {"verdicts": VERDICTS}, parts, {"readers": [*others.readers, *own]}, execution, inputs=inputs)
     return answers
@@ -123,7 +123,7 @@ def vet(run: Path, config: VetConfig, endpoint: Endpoint, execution: Execution) 
 def _describe_readers(
     config: VetConfig, prompts: Mapping[str, Prompt], model: EndpointIdentity, answers: str
 ) -> list[Row]:
-    """What determines the verdicts of a model, a row for each reading: if a row changes, the verdicts are made anew.
+    """All that determines the verdicts of a model, a row for each reading: if a row changes, they are made anew.
 
     Args:
         config: of the stage. `prompts` and `readings` are left out, as each row has its own; so is `images`, a folder.
@@ -138,7 +138,7 @@ def _describe_readers(
 
 
 class VerdictsOfOthers(NamedTuple):
-    """The verdicts of other models, or by other readings, that a run has: rows by number of the shard, and configs."""
+    """The verdicts that a run has by other models or readings. rows: by number of the shard. readers: their configs."""
 
     rows: dict[int, list[Row]]
     readers: list[Row]
@@ -205,11 +205,11 @@ def normalise_text(text: str) -> str:
 
 
 class VetQuestion(NamedTuple):
-    """What is asked of a negative.
+    """A question about a negative.
 
     Attributes:
         shard: the number of the shard that the verdict will be in.
-        row: of the verdict, without what the answer says.
+        row: of the verdict, with nulls for what the answer will say.
         request: makes the request, so that photos are only read when they are sent; None if there is no photo.
     """
 
@@ -221,7 +221,7 @@ class VetQuestion(NamedTuple):
 def _questions_about(
     shard: int, negative: Row, prompts: Mapping[str, Prompt], photo: Path | None, model: Mapping[str, Any]
 ) -> Iterator[VetQuestion]:
-    """What is asked of a negative: one question for each order of ORDERS whose reading has a prompt.
+    """The questions about a negative: one for each order of ORDERS whose reading has a prompt.
 
     Args:
         shard: the number of its shard.
@@ -258,8 +258,8 @@ def read_verdict(text: str, first: str) -> Row:
     """Read the verdict in a model's answer, such as {"choice": "A", "odd": "none", "both": "false"}.
 
     first: the text that was shown as A, "caption" or "negative"; "" if the negative alone was shown, with the photo.
-    Returns columns of the table verdicts, in which A and B are replaced by what they stood for. Raises ValueError for
-    an answer in another form.
+    Returns columns of the table verdicts, with "caption" and "negative" instead of A and B. Raises ValueError for an
+    answer in another form.
     """
     value = json_in(text)
     if not isinstance(value, dict):

@@ -203,7 +203,7 @@ def chosen_names(run: Path, splits: Sequence[str], operators: Sequence[str], tab
     return ChosenNames(wanted, tuple(dict.fromkeys(operators)) or tuple(with_negatives))
 
 
-OPTIONS = 4
+OPTIONS = 4  # captions to choose from in a question
 POSITIVE = "positive"
 NEGATIVE = "negative"
 HYBRID = "hybrid"

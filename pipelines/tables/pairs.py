@@ -25,19 +25,20 @@ COLUMNS = (
     *("caption_id", "image_id", "image", "split", "caption", "positive_id"),
     *("negative_id", "negative", "operator", "family", "draw", "replaced", "replacement", *MEASURES, "siblings"),
 )
-# What is read whatever columns are asked for: by these the pairs are chosen and joined.
+# These columns are always read: by them the pairs are chosen and joined.
 KEYS = ("negative_id", "caption_id", "operator", "family", "caption", "image_id", "split", "draw")
 OF_CAPTIONS = ("image", "siblings", "sibling_ids")  # columns that only the table captions knows
 NEGATION = "negation"
 TRUE_NEGATION = "true_negation"
-# The share of negatives of negation that raters called unnatural for their form, of which p_unnatural knows nothing.
+# The share of negatives of negation that raters called unnatural for their form, which p_unnatural does not see.
 DENIALS_UNNATURAL = 0.39
 
 
 def p_good(rows: pa.Table) -> np.ndarray:
     """The probability that each negative is sensible and false, (rows,).
 
-    It is (1 - p_unnatural)(1 - p_compatible)(1 - p_true), where an estimate that is null counts as 0.
+    It is (1 - p_unnatural)(1 - p_compatible)(1 - p_true), where an estimate that is null counts as 0, and p_unnatural
+    of every denial is DENIALS_UNNATURAL.
     """
     unnatural = _probabilities(rows, "p_unnatural")
     unnatural = np.where(pc.equal(rows["operator"], NEGATION).to_numpy(), DENIALS_UNNATURAL, unnatural)
@@ -84,7 +85,7 @@ class PairOptions(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class _Selection:
-    """PairOptions with their defaults, and operators and splits; () for all of them."""
+    """PairOptions with their defaults, and the operators and splits to read, () for all."""
 
     operators: Sequence[str]
     splits: Sequence[str]
@@ -98,7 +99,7 @@ class _Selection:
     distinct: bool = False
 
     def filter(self) -> pc.Expression:
-        """The rows of the table that are wanted, as far as the row alone tells."""
+        """The wanted rows of the table, by their own columns alone: the limit `per_operator` needs other rows, too."""
         by_name = {"operator": self.operators, "split": self.splits, "family": self.families}
         wanted = column_filter(by_name) & (pc.field("family") != POSITIVE)
         if self.accepted is not None:
@@ -176,7 +177,7 @@ def pair_tables(
     captions = _shards_by_file(shards_of(run, "captions")) if needs_captions else {}
     negatives = shards_of(run, wanted.table) if wanted.table else []
     chosen = _shards_by_file(negatives[shards])
-    row = sum(shard.rows for shard in negatives[: shards.start or 0])
+    row = sum(shard.rows for shard in negatives[: shards.start or 0])  # the number of the next row in the table
     pairs_denials = wanted.pairs_denials(run)
     positives = _shards_by_file(shards_of(run, "positives")) if pairs_denials else {}
     stored = _stored_columns(columns, pairs_denials)
@@ -307,7 +308,7 @@ def equal_before(ordered: np.ndarray) -> np.ndarray:
 
 
 def _join_captions(rows: pa.Table, shard: Shard, where: str, wanted: _Selection, columns: Sequence[str]) -> pa.Table:
-    """Negatives, each with the columns of its caption from the table captions, in the order of the captions.
+    """Join negatives with the columns of their captions from the table captions, in the order of the captions.
 
     Args:
         rows: the negatives of a shard; `caption` is the true sentence that each contradicts.
@@ -325,7 +326,7 @@ def _join_captions(rows: pa.Table, shard: Shard, where: str, wanted: _Selection,
     kept = (pc.field("language") == LANGUAGE) & ~pc.field("caption_id").isin(left_out)
     captions = captions.filter(kept & column_filter({"split": wanted.splits}))
 
-    # Two arrays with an entry per pair: the numbers of its caption and of its row, -1 for a caption without a negative.
+    # `caption_number` and `row_number` get an entry for each pair; the row is -1 for a caption without a negative.
     caption_of_row = pc.index_in(rows["caption_id"], captions["caption_id"].combine_chunks())
     caption_of_row = pc.fill_null(caption_of_row, -1).to_numpy()
     row_number = np.flatnonzero(caption_of_row >= 0)
@@ -345,8 +346,7 @@ def _join_captions(rows: pa.Table, shard: Shard, where: str, wanted: _Selection,
             )
     captions = captions.take(caption_number)
     rows = rows.take(pa.array(row_number, mask=row_number < 0))
-    # A negative may contradict a denial (see `_pair_with_denials`), which is its `caption` then. A caption without a
-    # negative is itself the true sentence.
+    # The true sentence: a negative's `caption`, which may be a denial (see `_pair_with_denials`), else the caption.
     true = pc.coalesce(rows["caption"], captions["text"])
     rows = rows.set_column(rows.schema.get_field_index("caption"), "caption", true)
     rows = rows.drop_columns([name for name in rows.column_names if name in captions.column_names])
@@ -380,9 +380,9 @@ def _true_denials(shard: Shard | None) -> pa.Table:
 
 
 def _contradiction_key(caption_id: pa.ChunkedArray, asserted: pa.ChunkedArray) -> pa.ChunkedArray:
-    """What a negative and the denial that it contradicts have in common, as one text to join tables by.
+    """A text that a negative and the denial that it contradicts have in common, to join tables by.
 
-    asserted: what the denial says, "not dog": its `replacement`, which the negative has `replaced`.
+    asserted: what the denial says, "not dog". It is the `replacement` of the denial, and `replaced` in the negative.
     """
     return pc.binary_join_element_wise(caption_id, asserted, "\n")
 
@@ -434,7 +434,7 @@ def with_true(run: Path, rows: Sequence[TableRow]) -> list[TableRow]:
 
 
 def accepted(run: Path) -> frozenset[str]:
-    """The negative_ids that readers (models that `vet` asks) have read, and that none of them refuses.
+    """The negative_ids that some readers (models that `vet` asks) have read, and none of them has refused.
 
     A reader refuses a negative that it calls odd, true together with its caption, or true of the photo. Raises
     FileNotFoundError for a run without verdicts.
@@ -452,9 +452,9 @@ def accepted(run: Path) -> frozenset[str]:
 
 
 def p_true_by_readers(run: Path) -> dict[str, float]:
-    """How probably negatives are true of their photos by models that saw these, by negative_id, see `likelihoods`.
+    """How probably negatives are true of their photos by models that saw the photos, by negative_id: see `likelihoods`.
 
-    {} if an image has several captions: then these have told already what else is true of it.
+    {} if an image has several captions, which already say what else is true of it.
     """
     if not has_table(run, "verdicts"):
         return {}
@@ -467,8 +467,8 @@ def p_true_by_readers(run: Path) -> dict[str, float]:
 def likelihoods(verdicts: Iterable[Mapping[str, Any]]) -> dict[str, float]:
     """How probably each negative is true of its photo, by negative_id.
 
-    It is the mean over the models that were shown the photo: of their confidence if they called it true, of 1 -
-    confidence if false. A missing confidence counts as 1.
+    Each model that was shown the photo gives its confidence if it called the negative true, or 1 - confidence if false;
+    these are averaged. A missing confidence counts as 1.
     """
     p_true: dict[str, list[float]] = {}
     for row in verdicts:

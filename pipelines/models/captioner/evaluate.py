@@ -30,7 +30,7 @@ Words = Sequence[str]
 ORDERS = 4  # n-grams of 1 to 4 words
 SIGMA = 6.0  # of CIDEr-D's length penalty
 WRITERS = ((MLE, "greedy"), (MLE, "beam"), (MLE, "sample"), (GAN, "greedy"), (GAN, "sample"))  # (phase, decoding)
-PEOPLE = "people"
+PEOPLE = "people"  # the row of the captions that people wrote
 
 
 Measures = dict[str, float]  # by name, see COLUMNS

@@ -206,8 +206,8 @@ def beam_search(generator: Generator, features: Tensor, noise: Tensor, max_words
     vocabulary_size = generator.out.out_features
     row = torch.arange(rows, device=device)
     words = torch.full((rows, width, max_words), PAD_ID, device=device)
-    total = torch.full((rows, width), -torch.inf, device=device)  # the log-probability of each prefix
-    total[:, 0] = 0  # at first all prefixes are empty, and so equal: only one of them may be continued
+    log_p = torch.full((rows, width), -torch.inf, device=device)  # of each prefix
+    log_p[:, 0] = 0  # at first all prefixes are empty, and so equal: only one of them may be continued
     first = generator.first_state(features, noise)
     state = LSTMState(first.hidden.repeat_interleave(width, 0), first.cell.repeat_interleave(width, 0))
     last = torch.full((rows * width,), START_ID, device=device)
@@ -219,7 +219,7 @@ def beam_search(generator: Generator, features: Tensor, noise: Tensor, max_words
         ended = (words == END_ID).any(2, keepdim=True)
         scores = torch.where(ended, scores_after_end, logits.log_softmax(1).view(rows, width, -1))  # (B, W, V)
         # The candidates of an image are numbered prefix * V + word.
-        total, candidate = (total[..., None] + scores).flatten(1).topk(width, 1)  # both (B, W)
+        log_p, candidate = (log_p[..., None] + scores).flatten(1).topk(width, 1)  # both (B, W)
         prefix = candidate // vocabulary_size
         chosen = candidate % vocabulary_size
         words = words[row[:, None], prefix]
@@ -230,7 +230,7 @@ def beam_search(generator: Generator, features: Tensor, noise: Tensor, max_words
             break
     # Compared per word, as the sum of log-probabilities prefers short sentences.
     lengths = (words != PAD_ID).sum(2)
-    best = (total / lengths).argmax(1)
+    best = (log_p / lengths).argmax(1)
     return PaddedSentences(words[row, best], lengths[row, best])
 
 
@@ -290,7 +290,7 @@ def generate_captions(
     other images.
 
     Args:
-        captioner: that writes.
+        captioner: the one that writes them.
         ids: I image ids.
         features: (I, D) of these images, transformed.
         existing: the `caption_keys` of all captions that the images already have.

@@ -298,8 +298,8 @@ class Training:
         return TrainingStep(loss, terms, optimizer="discrimination")
 
     def policy_step(self, rows: Tensor, noise: torch.Generator) -> TrainingStep:
-        """The policy gradient on captions sampled for the images of captions `rows` (B,). Its terms: the mean reward,
-        the policy's mean entropy per word in nats, estimated from the sampled words, and the mean number of words.
+        """A step by policy gradient on captions sampled for the images of captions `rows` (B,). Its terms: the mean
+        reward, the policy's mean entropy per word in nats, estimated from the sampled words, the mean number of words.
         """
         config = self.config
         generator = self.nets.generator
@@ -317,13 +317,15 @@ class Training:
         positions = range(config.rollout_every, config.words, config.rollout_every)
         uniforms = self.uniforms(len(rows), noise)
         sampled = sample_with_values(generator, state, uniforms, reward, positions, config.rollouts, noise)
-        log_probs = generator(state, sampled.sentences)
+        log_probs = generator(state, sampled.sentences)  # (B, T)
         terms = {
             "reward": sampled.rewards.mean(),
             "entropy": -log_probs.detach()[sampled.sentences.mask].mean(),
             "words": sampled.sentences.lengths.float().mean(),
         }
-        loss = policy_loss(log_probs, sampled.values, mean_of_others(sampled.values))
+        # A word counts by how much its value exceeds the mean of the batch's other sentences at the same place: (B, T).
+        baseline = mean_of_others(sampled.values)
+        loss = policy_loss(log_probs, sampled.values, baseline)
         return TrainingStep(loss, terms, optimizer="policy")
 
     def batches(self, epoch: PhaseEpoch, seed: int) -> Iterator[CaptionerBatch]:
@@ -457,12 +459,15 @@ def _train(config: CaptionerConfig, overwrite: bool, say: Say) -> Path:
     size = training.features.shape[-1]
     tables = ("captions", "features")
     words = {LANGUAGE: vocabulary}
-    checkpoint.prepare_folder(config, CAPTIONER_RESUMABLE, size, training.backbone, tables, words, overwrite, say)
+    checkpoint.prepare_folder(
+        config, CAPTIONER_RESUMABLE, size, training.backbone, tables=tables, words=words, overwrite=overwrite, say=say
+    )
     counts = {MLE: config.mle_epochs, DISCRIMINATOR: config.discriminator_epochs, GAN: config.gan_epochs}
+    # The phases one after the other; epoch n of the whole training is epochs[n - 1].
     epochs = [PhaseEpoch(phase, number) for phase, count in counts.items() for number in range(1, count + 1)]
 
     def evaluate(line: Line) -> Line:
-        """Measure after an epoch; save the generator, too, if it was an epoch of policy gradient (GAN)."""
+        """The line of an epoch with what is measured after it; also save the generator after one of policy gradient."""
         epoch = epochs[line["epoch"] - 1]
         line = training.evaluate(line, epoch)
         if epoch.phase == GAN:
@@ -470,6 +475,7 @@ def _train(config: CaptionerConfig, overwrite: bool, say: Say) -> Path:
         return line
 
     def report(history: Sequence[Line]) -> None:
+        """Draw the curves of all epochs so far, and say how the last one went."""
         draw_curves(history, folder / "curves.png")
         say(describe_epoch(history[-1]))
 
@@ -485,7 +491,7 @@ def _train(config: CaptionerConfig, overwrite: bool, say: Say) -> Path:
         nets._asdict(),
         optimizers,
         lambda epoch: training.batches(epochs[epoch - 1], epoch_seed(config.seed, epoch)),
-        lambda batch, epoch: training.step(batch),
+        lambda batch, epoch: training.step(batch),  # a batch says its phase, on which its loss and optimizer depend
         len(epochs),
         clip=config.clip,
         evaluate=evaluate,

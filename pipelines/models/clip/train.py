@@ -232,7 +232,7 @@ def batches_of_one_caption_per_image(
 WARM_UP = 0.05  # the share of the steps in which the learning rate rises
 MAX_NORM = 1.0  # of the gradients
 LEAST_PAIRS = 20  # an operator with fewer pairs says too little to count in the mean over operators
-LEFT_OUT = ("run", "images", "output", "threads")  # settings that training.json does not name
+LEFT_OUT = ("run", "images", "output", "threads")  # settings of this machine, which training.json does not name
 
 
 def train_clip(config: ClipConfig, *, overwrite: bool = False, say: Say = print) -> Path:
@@ -276,7 +276,7 @@ class ClipTraining:
             self.pictures = EncodedData(self.model, self.counterparts.files, self.counterparts.texts, ())
         self.held_out = CaptionedPictures(config, [config.validation_split])
         self.held_out_data = EncodedData(self.model, self.held_out.files, self.held_out.texts, self.held_out.negatives)
-        # A negative with a word that the model does not know may read like its caption, and would say nothing.
+        # To the model a negative may be equal to its caption if it has a word that the model does not know.
         self.held_out.first &= self.held_out.known_to(self.model)
         batches = torch.arange(len(self.pairs.files)).split(config.batch_size)
         self.steps_per_epoch = sum(len(batch) > 1 for batch in batches)  # see `shuffled_batches`
@@ -407,17 +407,17 @@ ClipMetrics = dict[str, float | dict[str, float]]
 
 @torch.inference_mode()
 def evaluate(
-    model: Towers, pairs: CaptionedPictures, data: EncodedData, config: ClipConfig, device: torch.device
+    model: Towers, captioned: CaptionedPictures, data: EncodedData, config: ClipConfig, device: torch.device
 ) -> ClipMetrics:
     """How well a model finds images by captions and the reverse, and tells captions from negatives.
 
-    `pairs` has by operator the percentage of captions that are nearer to their image than the first negative that the
-    operator made of them, and the mean of these percentages. Operators with fewer than LEAST_PAIRS such captions are
-    left out of the mean, unless all have so few.
+    The entry `pairs` of the result has by operator the percentage of captions that are nearer to their image than the
+    first negative that the operator made of them, and the mean of these percentages. Operators with fewer than
+    LEAST_PAIRS such captions are left out of the mean, unless all have so few.
 
     Args:
         model: that is measured.
-        pairs: captions, images and negatives; `first` says which negatives count.
+        captioned: captions, images and negatives; `first` says which negatives count.
         data: the same as tensors.
         config: how many pictures are read at a time.
         device: that computes.
@@ -426,20 +426,20 @@ def evaluate(
     images = torch.cat([model.images(part.to(device).float()) for part in data.pixels.split(config.batch_size)])
 
     def embed(table: Tensor) -> Tensor:
-        """The vectors (n, d) of texts by their token ids (n, T)."""
+        """The vectors (n, d) of texts by their token ids (n, T); texts are small, so more are read at a time."""
         return torch.cat([model.texts(part.long().to(device)) for part in table.split(4 * config.batch_size)])
 
     captions = embed(data.captions)
-    image_of_caption = pairs.image.to(device)
+    image_of_caption = captioned.image.to(device)
     metrics = retrieval_metrics(rank(images, captions, image_of_caption))
-    first = pairs.first.nonzero()[:, 0]  # (n,) negatives
+    first = captioned.first.nonzero()[:, 0]  # (n,) numbers of negatives
     if not len(first):
         return {**metrics, "pairs": {"mean": math.nan}}
-    owner = pairs.owner[first].to(device)
+    owner = captioned.owner[first].to(device)
     # The caption is nearer than its negative if the image's product with (caption - negative) is positive.
     difference = captions[owner] - embed(data.negatives[first])
     is_right = (images[image_of_caption[owner]] * difference).sum(1).cpu() > 0
-    operators = np.array(pairs.operators)[first.numpy()]
+    operators = np.array(captioned.operators)[first.numpy()]
     right_by_operator = pd.Series(is_right.numpy()).groupby(operators).agg(["size", "mean"])
     shares = 100 * right_by_operator["mean"]
     has_many = right_by_operator["size"] >= LEAST_PAIRS

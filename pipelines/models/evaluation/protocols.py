@@ -78,7 +78,7 @@ def choose_attacks(corpus: Corpus, captions: Tensor, config: EvaluateConfig) -> 
 
 
 def complete_captions(corpus: Corpus, captions: Tensor, least: int) -> Tensor:
-    """Captions of images whose captions all have `least` negatives of each of FAMILIES. Raises ValueError if none."""
+    """Captions of images whose captions all have `least` negatives or more of each of FAMILIES. ValueError if none."""
     image = corpus.captions.image
     has_too_few = torch.zeros(corpus.texts.captions, dtype=torch.bool)
     for operators in FAMILIES.values():
@@ -183,7 +183,7 @@ def graphs_with_negatives(
     Args:
         run: whose parser is used.
         graphs: of the captions.
-        negatives: (P,) those that are parsed.
+        negatives: (P,) the numbers, among the M, of those that are parsed: the others get no components.
         corpus: of the run.
         spacy_model: the pipeline that parsed the run, needed if the run's manifest names none that can be loaded; None:
             the one it names.
@@ -195,8 +195,8 @@ def graphs_with_negatives(
         return graphs
     settings = parser_settings(run, spacy_model)
     tables = [hash_table(run, "negatives"), hash_table(run, "components")]
-    rows = corpus.row[negatives].numpy()
-    # Other attacks or limits choose other negatives, which get another folder in the cache.
+    rows = corpus.row[negatives].numpy()  # their rows in the table `negatives`
+    # The cache has a folder for each choice of negatives, as evaluations with other settings parse others.
     rows_sha256 = hashlib.sha256(rows.tobytes()).hexdigest()
     identity = [LAYOUT, corpus.vocabulary.sha256, *tables, settings, rows_sha256]
 
@@ -212,9 +212,10 @@ def graphs_with_negatives(
     cached = mapped_arrays(run, "components-", identity, write).tensors
     joined = []
     for kind, of_captions in graphs._asdict().items():
-        # `cached` has only the P chosen negatives, one after another; the others of the M get no components.
-        sizes = torch.zeros(len(corpus.operator), dtype=torch.long)
+        # `cached` has the components of the P chosen negatives alone, one negative after another.
+        sizes = torch.zeros(len(corpus.operator), dtype=torch.long)  # (M,) how many components each negative gets
         sizes[negatives] = cached[f"{kind}.offsets"].diff()
+        # Words are on the device of the model, offsets always on the CPU.
         words = torch.cat([of_captions.words, cached[f"{kind}.words"].to(of_captions.words.device)])
         offsets = torch.cat([of_captions.offsets, of_captions.offsets[-1] + sizes.cumsum(0)])
         joined.append(ComponentLists(words, offsets))
@@ -222,7 +223,7 @@ def graphs_with_negatives(
 
 
 class ParserSettings(TypedDict):
-    """How captions are parsed. spacy_model: the pipeline. parser: its version. simple: as `negcap components` says."""
+    """How captions are parsed. spacy_model: the pipeline. parser: its version. simple: as by `--simple`."""
 
     spacy_model: str | None
     parser: str | None

@@ -241,14 +241,14 @@ class EmbeddedSplit:
     """The I images and n captions of a split as vectors of a model.
 
     Attributes:
-        model: that made the vectors.
-        corpus: that the captions and images are of.
+        model: the one that made the vectors.
+        corpus: the run that the captions and images are of.
         captions: (n,) indices into the corpus, on the CPU, as are the next two.
         image_rows: (I,) indices into the images of the corpus.
         image_of_caption: (n,) the image of each caption, 0 … I - 1.
         image_vectors: (I, d), on the device.
         caption_vectors: (n, d), on the device.
-        seed: of the bootstrap.
+        seed: for the bootstrap's random numbers.
     """
 
     model: EmbeddingModel

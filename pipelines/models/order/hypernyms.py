@@ -43,7 +43,7 @@ EVALUATED_EVERY = 100  # batches
 PAPER = {"transitive": 88.2, "word2gauss": 86.6, "symmetric": 84.2, "bilinear": 86.3, "order": 90.6}  # Table 1, %
 # Settings that do not decide what is learned
 NOT_LEARNED = {"rows", "false_pairs", "seeds", "wordnet", "concepts", "device", "threads"}
-PLANE_STEPS = 500
+PLANE_STEPS = 500  # of each training of the points
 RESTARTS = 5  # trainings of the points of a plane, as some initial points end in a bad order
 PLANE_RATE = 0.2  # of Adagrad
 STYLES = {
@@ -60,10 +60,10 @@ class Energy(nn.Module):
 
     def __init__(self, concepts: int, dim: int, generator: Generator) -> None:
         super().__init__()
-        self.points = _table(self._first(torch.empty(concepts, dim), generator))
+        self.points = _table(self._initialised(torch.empty(concepts, dim), generator))
 
-    def _first(self, vectors: Tensor, generator: Generator) -> Tensor:
-        """The initial vectors, of the shape of these."""
+    def _initialised(self, vectors: Tensor, generator: Generator) -> Tensor:
+        """Fill vectors (concepts, dim) with the values that training begins with."""
         return (vectors.uniform_(generator=generator) - 0.5) / 5
 
     def _penalties(self, lower: Tensor, upper: Tensor) -> Tensor:
@@ -100,7 +100,7 @@ class Bilinear(Energy):
 class Order(Energy):
     """E = ‖max(0, above - below)‖², of vectors with coordinates >= 0 (eq. 2), max(0, N(0, 1)) at first."""
 
-    def _first(self, vectors: Tensor, generator: Generator) -> Tensor:
+    def _initialised(self, vectors: Tensor, generator: Generator) -> Tensor:
         return vectors.normal_(generator=generator).clamp(min=0)
 
     def _penalties(self, lower: Tensor, upper: Tensor) -> Tensor:
@@ -180,7 +180,7 @@ def best_threshold(penalties: Tensor, related: Tensor) -> float:
     related: (n,) bool. Among equal accuracies the lowest threshold is taken; -inf relates no pair.
     """
     values, order = penalties.double().sort(stable=True)
-    # right[k], (n + 1,): if the k lowest penalties count as related, the pairs that are, less those that are not.
+    # right[k], (n + 1,): of the pairs with the k lowest penalties, how many are related, minus how many are not.
     gains = (2 * related[order].double() - 1).cumsum(0)
     right = torch.cat([values.new_zeros(1), gains])
     right[1:-1][values[:-1] == values[1:]] = -torch.inf  # no threshold lies between equal penalties
@@ -200,9 +200,9 @@ def predict_hypernyms(config: HypernymConfig, output: Path, say: Say = silent) -
 
     Writes to `output` hypernyms.md, hypernyms.json, concepts.json (the names of the concepts), the vectors of each row,
     kind of false pairs and seed as safetensors, and hypernyms.png, a picture of some concepts in two dimensions (Figure
-    2). What `output` has vectors of, trained with the same settings on the same pairs, is not trained again. say:
-    called with each line of progress. Raises ValueError for a WordNet without nouns, too few pairs, an unknown
-    concept, or a GPU that is not there, LockedError if another command writes into `output`.
+    2). Vectors that `output` has already, trained with the same settings on the same pairs, are not trained again. say:
+    called with each line of progress. Raises ValueError for a WordNet without nouns, too few pairs, an unknown concept,
+    or a GPU that is not there, LockedError if another command writes into `output`.
     """
     with locked(output):
         return _predict_hypernyms(config, output, say)
@@ -410,11 +410,11 @@ class Plane(NamedTuple):
 
 
 def fit_plane(related: Tensor, steps: int = PLANE_STEPS) -> Plane:
-    """Draw n concepts as points of a plane, a general one nearer to the origin than what lies below it.
+    """Find points of a plane for n concepts, so that a general one is nearer to the origin than those below it.
 
     The points minimize the loss of order-embeddings (eq. 3) on all pairs of different concepts. A pair counts as
-    related in the plane if its penalty is at most the threshold that is right for most pairs. Of RESTARTS trainings
-    with other initial points, that with most pairs right is taken.
+    related in the plane if its penalty is at most the threshold that is right for most pairs. There are RESTARTS
+    trainings with different initial points, and the one with most pairs right is taken.
 
     Args:
         related: (n, n) bool, whether concept i lies below concept j.

@@ -22,8 +22,8 @@ from ....augment.operators import PRESETS
 from ....augment.settings import AtLeastOne, Settings
 
 PAPERS = tomllib.loads(Path(__file__).with_name("papers.toml").read_text("utf-8"))
-# In the text of a command, brackets hold flags of the sizes short and trained, [short|trained] if they differ; braces
-# hold names of folders
+# In the text of a command, brackets hold flags of the sizes short and trained, [short|trained] if they differ; the size
+# full has none of them. Braces hold names of folders and settings, see `planned_steps`.
 OF_SIZES = re.compile(r"\[(.*?)\]")
 FOLDER = re.compile(r"\{\w+\}[^ ,|\]]*")
 Part = Literal["vse-c", "univse", "ablations", "words", "blanks", "saliency", "augmented", "order", "mha-d"]
@@ -41,9 +41,9 @@ FALLING = {
 }
 HALVED = {"house": "[--epochs 6|--epochs 15 --set constant=8]", "paper": "[--epochs 6|]"}  # of UniVSE
 FEWER = "[--set train_captions=2|]"  # of an image's five: what UniVSE's ablations are trained on at the short size
-ONE_CORE = "--threads 1 --device {device}"  # as two commands are run at once
+ONE_CORE = "--threads 1 --device {device}"  # one thread each, as two commands are run at once
 FEW = "--per-family 1"  # for evaluations whose table does not show VSE-C's attacks
-ONCE = MappingProxyType({"evaluation": ""})  # one evaluation, without further flags, into the folder `evaluation`
+ONCE = MappingProxyType({"evaluation": ""})  # one evaluation without further flags; results in the folder `evaluation`
 
 
 class PapersJob(NamedTuple):
@@ -129,7 +129,7 @@ def planned_steps(settings: PapersConfig) -> list[PlanStep]:
     A step needs the earlier steps that write to a folder which its command names. A command writes to its --output;
     `caption` writes to a run.
     """
-    # what stands in the place of {source}, {run}, … in the text of a command
+    # the values of {source}, {run}, … in the text of a command
     in_braces = ("source", "output", "run", "captions", "languages", "split", "limit", "device")
     places = {name: getattr(settings, name) for name in in_braces}
     places |= {"models": settings.output / "models", "vectors": settings.vectors}
@@ -221,7 +221,7 @@ def _training_jobs(
 
 
 def _ablation_jobs(settings: PapersConfig) -> Jobs:
-    """The variants of UniVSE; dropped is evaluated with dropped components, too."""
+    """The variants of UniVSE; the variant "dropped" is also evaluated with components left out."""
     for name, flags in PAPERS["ablations"].items():
         if "grid" in flags and not settings.has_grid:
             continue
@@ -247,9 +247,11 @@ def _saliency_jobs(settings: PapersConfig) -> Jobs:
     """The trainings of two models and the saliency of their words."""
     trainings = list(_training_jobs(("vse++", "vse-c")))
     yield from trainings
-    command = f"probe saliency {{run}} --split {{split}} --limit 200 [{ONE_CORE}] --model {{models}}"
     for training in trainings:
-        yield PapersJob(f"saliency of {training.name}", [f"{command}/{training.name}"])
+        model = f"{{models}}/{training.name}"
+        # In brackets: the flags of all sizes but the full one, see OF_SIZES.
+        command = f"probe saliency {{run}} --split {{split}} --limit 200 [{ONE_CORE}] --model {model}"
+        yield PapersJob(f"saliency of {training.name}", [command])
 
 
 def _augmented_jobs(settings: PapersConfig) -> Jobs:

@@ -1,7 +1,7 @@
 """The papers' tables beside those measured, as Markdown, from the evaluations that are on disk.
 
-A row or a difference is over all seeds on disk, whichever of them the plan would train now. What has no evaluation has
-no row.
+A row or a difference is over all seeds on disk, whether or not the plan would train them now. Models without an
+evaluation have no row.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ BY_CHANCE = 0.025  # the share of 95 % intervals that lie on the paper's side of
 Json = dict[str, Any]  # the content of a JSON file of results
 KINDS = ("object", "attribute", "relation")
 MOST = 20  # negatives of a family that attack a caption
-LEAST = (1, 5, 10, MOST)  # how many negatives of each family are enough: images that have them are counted
+LEAST = (1, 5, 10, MOST)  # numbers of negatives of each family: it is counted how many images have as many or more
 RSUM_AND_ATTACKS = ("retrieval/rsum", "sum of attacks")  # places of metrics, see `_metric_at`
 
 
@@ -54,9 +54,9 @@ class TableColumn(NamedTuple):
 class ComparedTable(NamedTuple):
     """A table that compares models: the entry `compared` of papers.toml, which explains it.
 
-    reported: by model, the paper's values; if they are fewer than the columns, those of the last ones. differences: the
-    pairs of models whose difference is shown. without_span: the numbers of the columns that show the mean over seeds
-    without the least and the greatest value.
+    reported: by model, the paper's values; if they are fewer than the columns, they are of the last columns.
+    differences: the pairs of models whose difference is shown. without_span: the numbers of the columns that show the
+    mean over seeds without the least and the greatest value.
     """
 
     columns: list[TableColumn]
@@ -93,8 +93,8 @@ TITLES = {name: f"`{name}`" for name in PAPERS["augmented"]} | PAPERS["titles"]
 
 
 def tables(settings: PapersConfig) -> dict[str, str]:
-    """The tables by name, as Markdown, with a row for everything of the plan that has been measured. In the place of a
-    table without rows stands a sentence that says so.
+    """The tables by name, as Markdown, with a row for everything of the plan that has been measured. Where a table has
+    no rows, a sentence says so.
     """
     return {name: table(settings) or "Nothing of this is measured yet." for name, table in TABLES.items()}
 
@@ -125,7 +125,7 @@ def trained_folders(
 
 def read_evaluations(settings: PapersConfig, model: str, recipe: str) -> list[Json]:
     """The evaluations of a model by all seeds on disk. Some "models" are UniVSE's sentence vector with some kinds of
-    components; their evaluations are in a folder of this name in UniVSE's.
+    components; their evaluations are in UniVSE's folder, in a folder of this name.
     """
     results = "evaluation"  # the folder of the results in that of the model
     if model in PAPERS["of_sentence"]:
@@ -147,7 +147,7 @@ def read_probe(settings: PapersConfig, task: str) -> Json:
 
 
 class Difference(NamedTuple):
-    """How far apart two models are. seeds: those that both have been evaluated with; if empty, there are no figures.
+    """How far apart two models are. seeds: of the trainings that both models have; if empty, there are no figures.
     figures: by metric, the difference over these seeds, with its interval, see VariantResult.minus.
     """
 
@@ -181,7 +181,7 @@ def difference(settings: PapersConfig, table: str, first: str, second: str, reci
     of_first = tuple(first_folders[seed] for seed in seeds)
     of_second = tuple(second_folders[seed] for seed in seeds)
     folder_of_queries = {_read_queries(folder): folder for folder in (*of_first, *of_second)}
-    # Models on different captions would differ because their captions do.
+    # Models that are evaluated on different captions would differ for that reason alone.
     if len(folder_of_queries) > 1:
         names = " and ".join(folder.name for folder in folder_of_queries.values())
         raise ValueError(f"models must be evaluated on the same captions, {names} are not: evaluate them anew")
@@ -205,8 +205,8 @@ def _summarize_trainings(folders: tuple[Path, ...], run: Path) -> VariantResult:
 
 
 def verdict(paper: float, measured: Figure, seeds: int) -> str:
-    """Whether the measured difference has the sign of the paper's: it comes out if all of its interval has. With one
-    seed there is no verdict, only the sign.
+    """Whether a difference that the paper reports comes out: all of the measured interval has the sign of the paper's.
+    With one seed there is no verdict, only the sign.
     """
     if seeds == 1:
         return f"one seed: sign {'as' if measured.value * paper > 0 else 'not as'} in the paper"
@@ -242,7 +242,7 @@ def _mean_cells(seeds: Sequence[Json], places: Iterable[str], without_span: Sequ
 
 
 def _reported_cells(values: Iterable[float]) -> list[str]:
-    """The cells of figures as a paper prints them; empty for one that it does not have, NaN."""
+    """The cells of figures as a paper prints them; empty for NaN, a figure that it does not have."""
     return ["" if math.isnan(value) else f"{value:g}" for value in values]
 
 
@@ -326,8 +326,8 @@ def _difference_title(first: str, second: str) -> str:
 
 
 def _coverage_table(settings: PapersConfig) -> str:
-    """How many of the trainings of each part of the plan are evaluated, and the models of which none is. A part whose
-    trainings all belong to an earlier part is left out.
+    """How many of the trainings of each part of the plan are evaluated, and which models have no evaluated training. A
+    part whose trainings all belong to an earlier part is left out.
     """
     rows = []
     counted: set[str] = set()
@@ -361,7 +361,7 @@ def _claims_table(settings: PapersConfig) -> str:
     verdicts = []
     for name, table in COMPARED.items():
         for (first, second), (recipe, title) in product(table.differences, RECIPES.items()):
-            # what a paper says of a model, such as "univse", is checked for its variants, too: "univse-falling"
+            # a paper's claim on a model, such as "univse", is checked for its variants, too: "univse-falling"
             reported = table.reported_difference(CLAIMED_OF.sub("", first), CLAIMED_OF.sub("", second))
             if not reported:
                 continue
@@ -428,10 +428,10 @@ def _training_table(settings: PapersConfig) -> str:
 
 def _supply_table(settings: PapersConfig) -> str:
     """How many negatives a caption has on average, by family, and how many images have enough for each caption."""
-    least = " · ".join(map(str, LEAST))
+    thresholds = " · ".join(map(str, LEAST))
     head = [f"negatives per caption, at most {MOST} counted", *FAMILIES]
-    head.append(f"images all of whose captions have {least} of each")
-    rows = [["reported", *[str(MOST)] * len(FAMILIES), "1,000 were chosen"]]
+    head.append(f"images all of whose captions have {thresholds} of each")
+    rows = [["reported", *[str(MOST)] * len(FAMILIES), "1,000 were chosen"]]  # the paper tests on 1,000 images
     if has_table(settings.run, "negatives"):
         captions = _read_columns(settings.run, "captions", ["caption_id", "image_id", "split"])
         negatives = _read_columns(settings.run, "negatives", ["caption_id", "operator"])
@@ -475,18 +475,20 @@ def _blanks_table(settings: PapersConfig) -> str:
 
 def _saliency_table(settings: PapersConfig) -> str:
     """VSE-C's Figure 2 as a measure: the share of the saliency on edited words, by operator."""
-    models = [read_results(settings.trained(name)[0] / "saliency/saliency.json") for name in ("vse++", "vse-c")]
+    # The results of each model: metrics by operator.
+    results = [read_results(settings.trained(name)[0] / "saliency/saliency.json") for name in ("vse++", "vse-c")]
     rows = []
-    for operator in sorted({operator for operators in models for operator in operators}):
-        metrics = [operators.get(operator) for operators in models]
-        chance = next(values["chance"] for values in metrics if values)  # the same of both
+    for operator in sorted(set().union(*results)):
+        metrics_of_models = [by_operator.get(operator) for by_operator in results]
+        # By chance, edited words have the share of the saliency that they have of the words: the same for both models.
+        chance = next(metrics["chance"] for metrics in metrics_of_models if metrics)
         cells = []
-        for values in metrics:
-            if values is None:
+        for metrics in metrics_of_models:
+            if metrics is None:
                 cells.append("")
             else:
-                beyond = format_difference(values["beyond chance"], values["beyond chance interval"])
-                cells.append(f"{values['share']:.1f}, {beyond}")
+                beyond = format_difference(metrics["beyond chance"], metrics["beyond chance interval"])
+                cells.append(f"{metrics['share']:.1f}, {beyond}")
         rows.append([f"`{operator}`", f"{chance:.1f}", *cells])
     head = ["", "words edited, %", "VSE++: share, difference", "VSE-C: share, difference"]
     return table_if_any(head, rows)

@@ -21,13 +21,15 @@ from ..vocabulary import SPECIALS, UNKNOWN_ID, WordVocabulary, build_vocabulary,
 from .task import FILE, NOUNS, Task, TaskResult, word_tables
 
 KINDS = ("noun", "preposition")
-TOP = (1, 10)
+TOP = (1, 10)  # the k of the R@k that are reported
 AT_ONCE = 256  # captions tested at a time
 
 
 class FillerTraining(NamedTuple):
-    """The size of a BlankFiller, and how it is trained. states: units of each of its GRUs. hidden: of its hidden layer,
-    which VSE-C's paper does not say; weight_decay: that of VSE-C. image: whether it reads the image, too.
+    """The size of a BlankFiller, and how it is trained.
+
+    states: units of each of its GRUs. hidden: units of its hidden layer; VSE-C's paper does not say how many.
+    weight_decay: that of VSE-C. image: whether it reads the image, too.
     """
 
     epochs: int = 10
@@ -43,11 +45,11 @@ TRAINING = FillerTraining()
 
 
 class Blanks(NamedTuple):
-    """n captions as word ids, and the m of their words that may be blanked. All on the CPU.
+    """n captions as word ids, and m blanks, the words that may be blanked, caption by caption. All on the CPU.
 
     tokens: (total,), offsets: (n + 1,), as in EncodedTexts. image: (n,) the row of each caption's features. starts: (n
-    + 1,); the blanks of caption c are starts[c] to starts[c + 1]. position: (m,) the position of each blank in its
-    caption, 0 being <start>. kind: (m,) an index into KINDS.
+    + 1,); the blanks of caption c are starts[c] to starts[c + 1] (exclusive). position: (m,) the position of each blank
+    in its caption, 0 being <start>. kind: (m,) the kind of each, an index into KINDS.
     """
 
     tokens: Tensor
@@ -84,7 +86,7 @@ def read_blanks(run: Path, ids: Sequence[str], image: Tensor, vocabulary: WordVo
     Args:
         run: the folder of a run with parses.
         ids: n caption_ids.
-        image: (n,) the row of the features of each.
+        image: (n,) the row of each caption's features.
         vocabulary: V words, by whose ids the captions are encoded.
         known: (V,) bool, the words that may be blanked.
     """
@@ -111,7 +113,7 @@ def read_blanks(run: Path, ids: Sequence[str], image: Tensor, vocabulary: WordVo
                 candidates.append(Blank(row, position, KINDS.index("preposition")))
     caption, position, kind = torch.tensor(sorted(candidates)).T
     word_id = tokens[offsets[caption] + position].long()
-    # A word outside the vocabulary is no choice, so nothing could fill its blank.
+    # A word outside the vocabulary is no choice, so its blank could not be filled.
     usable = known[word_id] & (word_id != UNKNOWN_ID)
     # the captions that are left, and the position among them of the caption of each usable blank
     captions, caption_of_blank = caption[usable].unique(return_inverse=True)

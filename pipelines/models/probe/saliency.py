@@ -1,7 +1,8 @@
 """Saliency: which words of a negative, and which regions of the image, its score depends on (VSE-C, eq. 4, Figure 2).
 
-J = ∇ s(i, c') for an image i and a negative c' of one of its captions: of a word, the mean of |J| over the numbers of
-its vector, as a share of the sum over the words of the negative; of a region, the sum of |J| over its features.
+J is the gradient of the similarity s(i, c') of an image i and a negative c' of one of its captions. The saliency of a
+word is the mean of |J| over the numbers of its vector, as a share of the sum over the words of the negative; that of a
+region is the sum of |J| over its features.
 
 The edits of a negative are known. So the share of the saliency that falls on the words that they inserted can be
 compared with the share that these words have in the number of words.
@@ -35,11 +36,11 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from PIL.Image import Image
 
-Span = tuple[int, int]  # of characters: start and end
+Span = tuple[int, int]  # the first character, and the one after the last
 COLUMNS = ("negative_id", "caption_id", "operator", "negative", "edits")
 AT_ONCE = 512  # negatives whose gradients are computed together
 SHOWN = 2  # negatives per operator in the picture
-CHARACTERS = 96  # per line of a negative
+CHARACTERS = 96  # per line of a negative in the picture
 SHORTEST = 3  # characters that a word takes up at least, so that its share fits below it
 
 
@@ -75,9 +76,9 @@ def saliency(model: Path, run: Path, photos: Path | None, output: Path, config: 
 class SalientNegative(NamedTuple):
     """A negative and what its score depends on.
 
-    operator: that made it. image: the index of its image. words, shares, edited: an entry per word: the word, its share
-    of the saliency (they sum to 1), and whether an edit inserted it. score: the similarity with the image. regions:
-    (R,) the saliency of each region; None if the features have no regions.
+    operator: the name of the one that made it. image: the index of its image. words, shares, edited: for each word, the
+    word itself, its share of the saliency (they sum to 1), and whether an edit inserted it. score: the similarity with
+    the image. regions: (R,) the saliency of each region; None if the features have no regions.
     """
 
     operator: str
@@ -90,7 +91,7 @@ class SalientNegative(NamedTuple):
 
 
 class FoundSaliency(NamedTuple):
-    """Negatives with their saliency, see `saliency_table`; the name of the table of features that the model reads."""
+    """The table of `saliency_table`, and the name of the table of features that the model reads."""
 
     negatives: pd.DataFrame
     features_table: str
@@ -142,11 +143,11 @@ def _salient_negative(
     """A negative with the shares of its words.
 
     Args:
-        row: of COLUMNS.
+        row: the COLUMNS of the negative.
         image: the index of the image.
         score: the similarity with the image.
-        word_gradients: (n,) how much the score depends on each word.
-        regions: (R,) how much it depends on each region; None without a grid.
+        word_gradients: (words,) how much the score depends on each word.
+        regions: (R,) how much it depends on each region; None if the features have no regions.
     """
     text = row["negative"]
     spans = word_spans(text)
@@ -164,8 +165,8 @@ def _salient_negative(
 
 
 def saliency_table(negatives: Sequence[SalientNegative]) -> pd.DataFrame:
-    """The negatives as a table, with `share`, that of the saliency on edited words, and `chance`, that of edited words
-    in all words.
+    """The negatives as a table. `share` is the share of the saliency that is on edited words, and `chance` the share
+    of the words that are edited.
     """
     table = pd.DataFrame(negatives, columns=list(SalientNegative._fields))
     share_on_edits = [float(np.dot(negative.shares, negative.edited)) for negative in negatives]
@@ -173,10 +174,11 @@ def saliency_table(negatives: Sequence[SalientNegative]) -> pd.DataFrame:
 
 
 class Gradients(NamedTuple):
-    """How n similarities of a text and an image depend on what is read; all on the CPU.
+    """How the similarities of n texts with their images depend on words and regions; all on the CPU.
 
-    scores: (n,) the similarities. words: (n, T) the mean absolute gradient to the vector of each word, 0 behind a
-    text's end. regions: (n, R) the sum of the absolute gradients to the features of each region; None without a grid.
+    scores: (n,) the similarities. words: (n, T) the mean absolute gradient to the vector of each word, 0 after the end
+    of a text. regions: (n, R) the sum of the absolute gradients to the features of each region; None if the features
+    have no regions.
     """
 
     scores: Tensor
@@ -190,9 +192,9 @@ def gradients(model: Any, similarity: VectorSimilarity, tokens: Tensor, offsets:
     Args:
         model: with an image encoder `image` and a recurrent text encoder `text`.
         similarity: of their vectors.
-        tokens: of the texts, as in EncodedTexts, on the model's device.
-        offsets: of the texts, on the CPU.
-        features: (n, D), or (n, R, D) on a grid; on the model's device.
+        tokens: the numbers of the texts' words, as in EncodedTexts, on the model's device.
+        offsets: where each text starts in `tokens`, on the CPU.
+        features: (n, D), or (n, R, D) with R regions; on the model's device.
     """
     word_vectors: list[Tensor] = []
 
@@ -241,7 +243,7 @@ def edited_words(spans: Sequence[Span], edits: Sequence[EditRow]) -> list[bool]:
         edits: that make the negative of its caption, in order; their `start` and `end` are in characters of the
             caption.
     """
-    inserted: list[Span] = []  # what each edit has put in, in characters of the negative
+    inserted: list[Span] = []  # what each edit has inserted, in characters of the negative
     shift = 0  # how much longer the negative is than the caption, up to here
     for edit in edits:
         start = edit["start"] + shift
@@ -249,7 +251,7 @@ def edited_words(spans: Sequence[Span], edits: Sequence[EditRow]) -> list[bool]:
         shift += len(edit["new"]) - (edit["end"] - edit["start"])
 
     def is_inserted(start: int, end: int) -> bool:
-        """Whether characters `start` to `end` of the negative overlap with what an edit has put in."""
+        """Whether characters `start` to `end` of the negative overlap with what an edit has inserted."""
         return any(start < inserted_end and inserted_start < end for inserted_start, inserted_end in inserted)
 
     return [is_inserted(start, end) for start, end in spans]

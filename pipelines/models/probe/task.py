@@ -20,8 +20,8 @@ from ..trainer import load_model
 from ..univse.model import WordEncoder
 from ..vocabulary import SPECIALS, UNKNOWN_ID, WordVocabulary, read_vectors, vector_size
 
-NOUNS = ("NN", "NNS")
-FILE = "vectors of the file"
+NOUNS = ("NN", "NNS")  # tags of nouns
+FILE = "vectors of the file"  # the name of a table in the results
 RANDOM = "with random numbers"  # the first rows of the tables
 
 

@@ -42,8 +42,8 @@ from .train import train
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Metrics: how often, in %, a caption scores above its negative, over negatives of words that the model knows, and over
-# all; `pairs:noun` is that of one operator
+# Names of metrics: how often, in %, a caption scores above its negative, over the negatives whose words the model knows
+# (PAIRS), and over all (EVERY_PAIR); `pairs:noun` is the same for one operator
 PAIRS = "pairs"
 EVERY_PAIR = "every pair"
 RECALLS = ("R@1", "R@5", "R@10", "sum")
@@ -52,7 +52,7 @@ RECALL_STYLES = {  # by candidates of a retrieval, how their line is drawn, and 
     "plain": ("-", "among all captions"),
     "vse-c:total": ("--", "among all captions and the negatives of the image"),
 }
-SLANTED = {"rotation": 30, "ha": "right"}
+SLANTED = {"rotation": 30, "ha": "right"}  # labels of an axis that has many
 OWN_SETTINGS = ("model", "negative_families", "seed", *RESUMABLE)  # differ between trainings: not listed as settings
 
 
@@ -130,7 +130,7 @@ class VariantResult(NamedTuple):
         return sorted(name.removeprefix(f"{PAIRS}:") for name in self.metrics if name.startswith(f"{PAIRS}:"))
 
     def minus(self, other: VariantResult) -> dict[str, Figure]:
-        """By the name of a metric that both have, its difference to that of another variant with as many seeds."""
+        """By name, the difference of each metric to that of another variant with as many seeds, if both have it."""
         known = other.metrics
         return {name: (metric - known[name]).figure() for name, metric in self.metrics.items() if name in known}
 
@@ -199,7 +199,7 @@ def compare(
     trainings = {variant: [variant.config(seed, output, settings) for seed in range(seeds)] for variant in parsed}
     languages = dict.fromkeys(code for configs in trainings.values() for code in configs[0].languages)
     captions = read_captions(run, languages=tuple(languages))
-    # raises for a wrong split now, and not after the first training, which may take hours
+    # a wrong split raises an error now, and not after the first training, which may take hours
     captions.of_split(evaluation.split)
     image_of_caption = {}
     for caption_id, image in zip(captions.ids, captions.image.tolist(), strict=True):

@@ -36,7 +36,7 @@ IN_THE_PLANE = 200  # images in the plane
 LINKED = 25  # of these, images that are linked to their captions by lines
 COMMON = 3  # default queries per kind of component
 READABLE = 4  # colours of the palette that words can be read in; further words are black
-PERPLEXITY = 12
+PERPLEXITY = 12  # of t-SNE
 LEAST_PHRASES = 5  # that are drawn in the plane
 
 

@@ -20,7 +20,7 @@ from ..similarities import COSINE
 from ..vocabulary import UNKNOWN_ID
 from .model import UniVSE, blend
 
-ALPHAS = tuple(n / 10 for n in range(11))
+ALPHAS = tuple(n / 10 for n in range(11))  # 0, 0.1, …, 1
 
 
 def alpha_curve(model: UniVSE, split: EmbeddedSplit, attacks: Attacks) -> dict[str, dict[str, float]]:

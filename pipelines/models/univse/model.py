@@ -21,8 +21,8 @@ from ..vocabulary import WordVocabulary
 
 
 class DistinctWords(NamedTuple):
-    """The vectors (u, joint) of the u distinct ones of n pairs of a word and a modifier; which: (n,) of each pair, the
-    row of its vector.
+    """n pairs of a word and a modifier, u of which are distinct. vectors: (u, joint), of the distinct pairs. which:
+    (n,), for each pair, the row of its vector.
     """
 
     vectors: Tensor
@@ -95,6 +95,7 @@ class Composition(nn.Module):
         if kind == "gru":
             self.gru = nn.GRU(size, size, batch_first=True)
         for parameter in self.parameters():
+            # 1 / √inputs for a matrix, as torch has it. A bias of the GRU, (3 d,), gets 1 / √(3 d), which is less.
             bound = parameter.shape[-1] ** -0.5
             nn.init.uniform_(parameter, -bound, bound, generator=generator)
 

@@ -68,7 +68,7 @@ def sum_over_kinds(costs: Tensor, present: Tensor, kinds: tuple[int, ...], reduc
             total = total + kind_costs.sum(1)
         elif reduction == "mean":
             total = total + kind_costs.sum(1) / kind_present.sum(1).clamp(min=1)
-        elif kind_costs.shape[1]:  # there is no maximum of nothing
+        elif kind_costs.shape[1]:  # `amax` of no columns would fail
             total = total + kind_costs.amax(1)
     return total
 
@@ -79,7 +79,7 @@ FALSE_ATTRIBUTES = 8  # per pair
 FALSE_RELATIONS = 4  # per triple
 FALSE_ENDS = 2  # per triple: subjects, and as many objects
 OF_A_BATCH = 64  # words of a kind from which those of a batch's captions are drawn
-# the index in the triple that each false word replaces
+# for each false word of a triple, the index of the word that it replaces
 REPLACED_WORD = (0,) * FALSE_ENDS + (1,) * FALSE_RELATIONS + (2,) * FALSE_ENDS
 
 
@@ -160,7 +160,7 @@ class ComponentSource:
 
 
 def random_entry_of_each_owner(owner: Tensor, rng: np.random.Generator) -> Tensor:
-    """The index of a random one of the entries of each owner, by ascending owner. owner: (m,), of each entry.
+    """Choose a random entry of each owner: their indices, by ascending owner. owner: (m,), of each entry.
 
     Of the owners 0 0 2, in the random order 2 1 0, the entries are 2 (of owner 2), 1 and 0 (of 0): the first of each
     owner are 1 and 2.
@@ -171,7 +171,7 @@ def random_entry_of_each_owner(owner: Tensor, rng: np.random.Generator) -> Tenso
 
 
 class WordInputs(NamedTuple):
-    """What φ encodes: n words (n,) with a modifier each (n,), ids; a plain noun is its own modifier."""
+    """The inputs of φ: the ids of n words (n,), and of their modifiers (n,); a plain noun is its own modifier."""
 
     words: Tensor
     modifiers: Tensor
@@ -181,9 +181,9 @@ class EncodedBatch(NamedTuple):
     """The vectors of a batch of B captions.
 
     images: (B, d). regions: (B, R, d). sentences: (B, d). triples, false_triples: (m, d) and (m, N, d), N = 0 if the
-    loss does without relations. words: (u, d), the vectors of all distinct words by φ. nouns, pairs, absent,
-    false_pairs: which of these each object (m,), each pair (p,), each absent noun (B, 16) and each false pair (p, 24)
-    is; the last two are empty if the loss does not need them.
+    loss has no term of relations. words: (u, d), the vectors of all distinct words by φ. nouns, pairs, absent,
+    false_pairs: rows of `words`, for each object (m,), pair (p,), absent noun (B, 16) and false pair (p, 24); the last
+    two are empty if the loss does not need them.
     """
 
     images: Tensor

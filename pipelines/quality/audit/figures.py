@@ -1,4 +1,4 @@
-"""The counts of an audit per operator: of items by measure, added up over the shards. Page and table show the same."""
+"""The counts of an audit: per operator, how often each measure has each value. Page and table show the same."""
 
 from __future__ import annotations
 
@@ -83,17 +83,17 @@ class Exchange(NamedTuple):
 
 
 class OperatorFigures(NamedTuple):
-    """What is counted of one operator in a table. Only its first draw for each caption counts, except for `rows`,
+    """What is counted of one operator in a table. Only its first negative of each caption counts, except for `rows`,
     `p_true` and `estimates`.
 
     Attributes:
         family: of the operator.
-        rows: the number of rows, of all draws.
+        rows: the number of all rows.
         captions: the number of captions with a row.
         p_true: the mean of `estimates` rows; None if none has an estimate.
         estimates: the number of rows with an estimate.
-        counts: by measure the number of each item: words_caption, words_negative (texts by words), characters_added,
-            edit_position (edits by tenth of the caption).
+        counts: by measure, how often it has each value: words_caption, words_negative (numbers of words),
+            characters_added, edit_position (of an edit: which of BINS parts of the caption it is in).
         uses, exchanges: the most frequent words that it inserts or removes, and its most frequent exchanges.
     """
 
@@ -132,7 +132,7 @@ class Figures:
             families |= {name: figures.family for name, figures in operators.items()}
         position = {name: number for number, name in enumerate(OPERATORS)}
 
-        # Positives last; then known operators in their usual order, unknown ones by name.
+        # Known operators in their usual order, then unknown ones by name; positives after all others.
         def sort_key(name: str) -> tuple[bool, int, str]:
             return families[name] == POSITIVE, position.get(name, len(position)), name
 
@@ -148,7 +148,7 @@ class Figures:
 def collect(run: Path, splits: Sequence[str] = ()) -> Figures:
     """Count a run's tables, shard by shard; splits: only these.
 
-    Raises FileNotFoundError for tables that the run lacks, ValueError for splits, DamagedShardError.
+    Raises FileNotFoundError if the run lacks a table, ValueError if it lacks a split, DamagedShardError.
     """
     in_splits = column_filter({"split": splits})
     captions = 0
@@ -195,7 +195,7 @@ def _table_figures(
     """
     import pandas as pd
 
-    counts_of_shards = []  # how long texts are, where they are edited, …: see `_count_items_of_shard`
+    counts_of_shards = []  # how long texts are, where they are edited, …: see `_count_values_of_shard`
     p_true_of_shards = []  # by operator, the sum and the number of estimates
     changes_of_shards = []  # how often each word is replaced by which other, with their synsets
     families: dict[str, str] = {}  # by operator
@@ -205,24 +205,24 @@ def _table_figures(
         if not has_estimates:
             # A column of nulls, so that all tables are counted alike.
             rows = rows.append_column("p_true", pa.nulls(len(rows), pa.float64()))
-        # Further draws for a caption and operator do not count, so that all captions weigh the same.
-        first_draws = rows.filter(pa.array(earlier_draws(rows) == 0))
+        # Of several negatives of a caption and operator only the first counts, so that all captions weigh the same.
+        first_negatives = rows.filter(pa.array(earlier_draws(rows) == 0))
         for kind in rows.group_by(["operator", "family"]).aggregate([]).to_pylist():
             families[kind["operator"]] = kind["family"]
-        counts_of_shards.append(_count_items_of_shard(rows, first_draws))
+        counts_of_shards.append(_count_values_of_shard(rows, first_negatives))
         p_true = rows.group_by("operator").aggregate([("p_true", "sum"), ("p_true", "count")])
         p_true_of_shards.append(p_true.to_pandas())
-        changes = first_draws.group_by(["operator", *CHANGE]).aggregate([([], "count_all")])
+        changes = first_negatives.group_by(["operator", *CHANGE]).aggregate([([], "count_all")])
         changes_of_shards.append(changes.to_pandas().fillna(""))
     if not families:
         return {}
-    counts = pd.concat(counts_of_shards).groupby(level=["operator", "measure", "item"]).sum()
+    counts = pd.concat(counts_of_shards).groupby(level=["operator", "measure", "value"]).sum()
     p_true = pd.concat(p_true_of_shards).groupby("operator").sum()
     changes = pd.concat(changes_of_shards).groupby(["operator", *CHANGE])["count_all"].sum().reset_index(name="n")
     figures = {}
     for name in sorted(families):
-        # The number of each item of a measure: {"words_caption": {9: 120, …}, …}; "rows" and "covered" have one item.
-        by_measure = {measure: items.droplevel("measure") for measure, items in counts[name].groupby(level="measure")}
+        # How often a measure has each value: {"words_caption": {9: 120, …}, …}; "rows" and "covered" have one value.
+        by_measure = {measure: count.droplevel("measure") for measure, count in counts[name].groupby(level="measure")}
         rows_of_operator = int(by_measure.pop("rows").sum())
         captions = int(by_measure.pop("covered").sum())
         estimates = int(p_true.loc[name, "p_true_count"])
@@ -240,42 +240,43 @@ def _table_figures(
     return figures
 
 
-def _count_items_of_shard(rows: pa.Table, first_draws: pa.Table) -> pd.Series:
-    """Count the rows of a shard in every way that the audit shows.
+def _count_values_of_shard(rows: pa.Table, first_negatives: pa.Table) -> pd.Series:
+    """Count how often each measure of the audit has each value in a shard.
 
     Args:
         rows: of a table of negatives.
-        first_draws: those of them that are the first negative of their operator and caption.
+        first_negatives: those of them that are the first negative of their operator and caption.
 
     Returns:
-        The counts, indexed by operator, measure and item: (noun, words_caption, 9) -> captions of nine words whose noun
-        was changed. For "rows" and "covered" the only item is 0; for edit_position it is a tenth of the caption.
+        The counts, indexed by operator, measure and value: (noun, words_caption, 9) -> captions of nine words whose
+        noun was changed. For "rows" and "covered" the only value is 0; for edit_position it is one of BINS parts of the
+        caption.
     """
     import pandas as pd
 
-    operator = first_draws["operator"].to_numpy()
-    length = pc.utf8_length(first_draws["caption"]).to_numpy()
-    edits = first_draws["edits"].combine_chunks()
-    row_of_edit = pc.list_parent_indices(edits).to_numpy()
+    operator = first_negatives["operator"].to_numpy()
+    length = pc.utf8_length(first_negatives["caption"]).to_numpy()  # in characters
+    edits = first_negatives["edits"].combine_chunks()
+    row_of_edit = pc.list_parent_indices(edits).to_numpy()  # (edits,)
     start = pc.struct_field(edits.flatten(), "start").to_numpy()
     end = pc.struct_field(edits.flatten(), "end").to_numpy()
     # The middle of each edit in its caption, from 0 to 1.
     middle = (start + end) / 2 / np.maximum(length[row_of_edit], 1)
     edit_bin = np.minimum((middle * BINS).astype(int), BINS - 1)
 
-    def frame_of(measure: str, operators: np.ndarray, items: np.ndarray) -> pd.DataFrame:
+    def frame_of(measure: str, operators: np.ndarray, values: np.ndarray) -> pd.DataFrame:
         """A row for each value of a measure: the operator of the negative (or edit), and the value."""
-        return pd.DataFrame({"operator": operators, "measure": measure, "item": items})
+        return pd.DataFrame({"operator": operators, "measure": measure, "value": values})
 
-    all_items = [
+    all_values = [
         frame_of("rows", rows["operator"].to_numpy(), np.zeros(len(rows), int)),
-        frame_of("covered", operator, np.zeros(len(first_draws), int)),
-        frame_of("words_caption", operator, _count_words(first_draws["caption"])),
-        frame_of("words_negative", operator, _count_words(first_draws["text"])),
-        frame_of("characters_added", operator, pc.utf8_length(first_draws["text"]).to_numpy() - length),
+        frame_of("covered", operator, np.zeros(len(first_negatives), int)),
+        frame_of("words_caption", operator, _count_words(first_negatives["caption"])),
+        frame_of("words_negative", operator, _count_words(first_negatives["text"])),
+        frame_of("characters_added", operator, pc.utf8_length(first_negatives["text"]).to_numpy() - length),
         frame_of("edit_position", operator[row_of_edit], edit_bin),
     ]
-    return pd.concat(all_items).value_counts(["operator", "measure", "item"], sort=False)
+    return pd.concat(all_values).value_counts(["operator", "measure", "value"], sort=False)
 
 
 def _count_words(texts: pa.ChunkedArray) -> np.ndarray:
@@ -353,7 +354,10 @@ def _count_refused(run: Path, splits: Sequence[str]) -> dict[str, dict[str, int]
 
 
 class AuditRow(NamedTuple):
-    """A number of an audit. low, high: its interval; pairs: of how many it is; all three None where unknown."""
+    """A number of an audit. item: the value of the measure that it counts, or a word or exchange.
+
+    low, high: its confidence interval; pairs: the number of pairs behind it; all three None where unknown.
+    """
 
     table: str
     operator: str

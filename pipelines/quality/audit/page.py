@@ -119,7 +119,7 @@ class Section:
         reasons: the number of refused candidates by reason.
         refused: a sample of them by reason.
         number: of the section; this and the following fields only for operators that make negatives.
-        says: what the operator does.
+        says: a sentence on what the operator does.
         refined: what is counted of its refined rows, if there are any.
         plots: charts with their titles.
         words, exchanges: the first rows of `figures.uses` and `figures.exchanges`.
@@ -280,7 +280,7 @@ def _photo(images: Images, path: str) -> Photo | None:
 
 
 class Tile(NamedTuple):
-    """The operator of a table that is guessed best, and by which baseline."""
+    """A box at the top of the page: an operator of a table, and the baseline that guesses its negatives best."""
 
     table: str
     operator: str
@@ -288,7 +288,10 @@ class Tile(NamedTuple):
 
 
 def tiles_of(table: str, blindness: Blindness) -> list[Tile]:
-    """The tile of a table; none if nothing was measured. Operators with few pairs count only if all have few."""
+    """The tile of a table, for the operator that is guessed best; none if nothing was measured.
+
+    Operators with few pairs count only if all have few.
+    """
     reports = blindness.reports
     enough = {name: report for name, report in reports.items() if report.pairs >= charts.LEAST_PAIRS}
     tiles = [Tile(table, name, most_telling(report.baselines)) for name, report in (enough or reports).items()]
@@ -360,7 +363,7 @@ def verdict_on(blindness: Mapping[str, Blindness]) -> RunVerdict:
 
 
 def _of_operators(blindness: Blindness) -> list[BlindReport | Unmeasured]:
-    """What was measured of each operator, without that of all together."""
+    """What was measured of each operator, without the entry ALL for all of them together."""
     return [result for name, result in blindness.results.items() if name != ALL]
 
 
@@ -395,7 +398,7 @@ class SearchedImage(NamedTuple):
 
 
 def searched(run: Path, config: AuditConfig) -> Search:
-    """What can be searched: all images, or random ones that have at most `config.search` rows together.
+    """Make the scripts for the search: of all images, or of random ones with at most `config.search` rows together.
 
     The bytes do not depend on how the run is sharded.
     """
@@ -454,7 +457,7 @@ def _chosen_images(run: Path, config: AuditConfig) -> set[str]:
                 rows_of_image[entry["values"]] += 0 if table == "captions" else entry["counts"]
 
     def random_place(image_id: str) -> bytes:
-        """What images are sorted by: a hash, so that their order is random and the same in every call."""
+        """A hash by which images are sorted, so that their order is random and the same in every call."""
         return blake2b(f"{config.seed}\x1f{image_id}".encode()).digest()
 
     rows_left = config.search

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 NEEDED = 'the blind baselines need scikit-learn: pip install "negcap[quality]"'
-# The most words, n-grams for the true text, and n-grams against it, that a report lists.
+# A report lists at most so many words, n-grams for the true text, and n-grams against it.
 CUES = 15
 # A word is called one-sided if its counts are further apart than so many standard deviations of coin flips.
 SIGNIFICANT = 2.0
@@ -71,9 +71,11 @@ class BlindReport:
 
     Attributes:
         name: of the pairs, usually the operator that made the negatives.
-        format_rule, shorter, ngrams, odds, language_model, topics: the accuracies, see `baselines`.
+        format_rule, shorter: accuracies of two rules: the text with fewer formatting errors, or the shorter, is true.
+        ngrams, odds, topics: accuracies of the regression on n-grams, the word log-odds, and the regression by topic.
+        language_model: its accuracy.
         true_cues, false_cues: the n-grams with the largest weights for and against the true text.
-        words: up to 15 words with |true - negative| / sqrt(true + negative) above 2.
+        words: up to CUES one-sided words: |true - negative| / sqrt(true + negative) is above SIGNIFICANT.
     """
 
     name: str
@@ -113,8 +115,9 @@ class MostTelling(NamedTuple):
 
 
 def most_telling(baselines: Mapping[str, Accuracy]) -> MostTelling:
-    """The baseline with the highest lower bound of its 95 % interval, each taken as the cue that it is: 30 % for "the
-    shorter is true" is 70 % for "the shorter is true, reversed".
+    """The baseline with the highest lower bound of its 95 % interval.
+
+    One below chance counts reversed: 30 % for "the shorter is true" is 70 % for "the shorter is true, reversed".
     """
     cues = []
     for name, accuracy in baselines.items():
@@ -152,14 +155,14 @@ def blind(name: str, pairs: Sequence[TextPair], seed: int = 0, corpus: Sequence[
         folds = folds_of(images, seed=seed)
     except ValueError as error:
         raise ValueError(f"{name}: {error}") from error
-    differences = ngram_differences(true, negative)
+    differences = ngram_differences(true, negative)  # its matrix: (pairs, n-grams), true text minus negative
     words = differences.take(differences.single_words())
 
     def cross_validated(matrix: csr_matrix, fit: Fit) -> Accuracy:
         """The accuracy of weights that `fit` fits to a matrix (pairs, n-grams): each pair is judged by weights fitted
         to the other folds. All pairs of an image are in one fold.
         """
-        gaps = scores(matrix, fold_weights(matrix, folds, FOLDS, fit), folds)
+        gaps = scores(matrix, fold_weights(matrix, folds, FOLDS, fit), folds)  # above 0: the true text is found
         return by_image(right(gaps).tolist(), images)
 
     if corpus:
@@ -170,7 +173,8 @@ def blind(name: str, pairs: Sequence[TextPair], seed: int = 0, corpus: Sequence[
         distinct = list(dict.fromkeys(CorpusText(pair.true, pair.image_id) for pair in pairs))
         captions = vocabulary.encode([caption.text for caption in distinct])
         caption_images = [caption.image_id for caption in distinct]
-    topics = topics_of(documents(captions, caption_images, true, windows(true, negative).true, images), seed)
+    window_of_true = windows(true, negative).true  # where each true text differs from its negative
+    topics = topics_of(documents(captions, caption_images, true, window_of_true, images), seed)
     weights = regression(differences.matrix)
     # Without a corpus, the language model is trained on the true text of every pair, with repeats, as regressions are.
     texts = captions if corpus else true
@@ -238,7 +242,8 @@ def _one_sided_words(vocabulary: NgramVocabulary, words: NgramDifferences) -> tu
     only = sides(words.matrix)
     total = only.true + only.negative
     # If a word were as likely in either text, true - negative would have the standard deviation sqrt(true + negative).
-    deviation = np.abs(only.true - only.negative) / np.sqrt(np.maximum(total, 1))  # in such standard deviations
+    # (words,): how many such standard deviations the difference is.
+    deviation = np.abs(only.true - only.negative) / np.sqrt(np.maximum(total, 1))
     columns = np.argsort(-deviation, kind="stable")[:CUES]
     columns = columns[deviation[columns] > SIGNIFICANT]
     spelt = vocabulary.spell(words.keys[columns])

@@ -113,16 +113,15 @@ class SurrogateNetwork(nn.Module):
         A row is a place of one of the captions: all places of the first caption, then all of the second. A caption of
         r replacements and n places has r * n pairs, which share its n rows, since a(i, s) is the same for all of them.
         """
-        # each list gets one array per caption, here (places, 4 * words)
-        contexts: list[Tensor] = []
-        # here (places,)
-        distances: list[np.ndarray] = []
-        # and in these three (replacements * places,)
+        # Each list gets one array for each caption.
+        contexts: list[Tensor] = []  # (places, 4 * words)
+        distances: list[np.ndarray] = []  # (places,)
+        # The next three: (replacements * places,), an entry for each pair.
         row_of_pair: list[np.ndarray] = []
         replacement_of_pair: list[np.ndarray] = []
         is_behind: list[np.ndarray] = []
-        rows = 0
-        replacements = 0
+        rows = 0  # of the captions so far
+        replacements = 0  # in the captions so far
         for caption in replaced:
             size = len(caption.units)
             count = len(caption.lost)
@@ -174,7 +173,7 @@ class Alternatives(NamedTuple):
 
 
 def alternatives_by_unit(lexicon: Lexicon) -> dict[int, Alternatives]:
-    """What may replace each unit that is an entry of the lexicon, by its number."""
+    """By the number of a unit that is an entry of the lexicon, the units that may replace it."""
     alternatives: dict[int, Alternatives] = {}
     # Reversed, as later entries of the dict replace earlier ones: a unit of two kinds gets the first kind of FORMS.
     for kind, forms in reversed(FORMS.items()):
@@ -186,7 +185,7 @@ def alternatives_by_unit(lexicon: Lexicon) -> dict[int, Alternatives]:
 
 
 class Replacement(NamedTuple):
-    """A unit that is put into a place of a caption. caption: the caption's number. place: from 1, since START has 0."""
+    """A unit (by number) that is put into a place of a caption. caption: its number. place: from 1, as START has 0."""
 
     caption: int
     place: int
@@ -264,7 +263,7 @@ def _read_replacements(
     encodings: Sequence[CaptionEncoding],
     replacements: Sequence[Replacement],
 ) -> Iterator[ReplacedPlace]:
-    """How replacements have changed what the model reads, place by place.
+    """Read the edited captions, and yield how the replacements of each place change what the model reads.
 
     Args:
         model: the cloze model, which reads every edited caption.
@@ -332,8 +331,8 @@ def fit(model: ClozeModel, replaced: Sequence[ReplacedPlace], config: SurrogateC
     net = SurrogateNetwork(embedding.shape[1], states, float(embedding.std()), config)
 
     def error(numbers: np.ndarray) -> Tensor:
-        """The error on the replaced places with these numbers: that of single losses, plus that of the logs of their
-        sums, since large sums vary more.
+        """The error on the replaced places with these numbers: the squared error of single losses, plus that of the
+        logs of their sums (logs, since large sums vary more).
         """
         compared = compare_losses(net, [replaced[i] for i in numbers], embedding)
         of_places = mse_loss(compared.estimated, compared.read.clamp(LEAST_LOSS, LARGEST_LOSS))

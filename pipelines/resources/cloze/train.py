@@ -22,7 +22,7 @@ from . import corpus, network
 from .config import ClozeTrainingConfig, Sizes
 from .network import UNKNOWN_UNIT, Cloze, log_frequencies
 
-# Units of an average caption, with START and END: by it, a batch of so many captions becomes one of so many units.
+# The units of an average caption, with START and END: a batch of n captions may have n times so many units.
 MEAN_LENGTH = 13
 SMALLEST_BATCH = 8
 
@@ -67,6 +67,7 @@ class UnitSampler(NamedTuple):
 
     def draw(self, generator: torch.Generator) -> Tensor:
         """Some distinct units, in ascending order."""
+        # An exponential variable with rate 1 is below r with the chance 1 - exp(-r).
         keys = torch.empty_like(self.rates).exponential_(generator=generator)
         return (keys < self.rates).nonzero()[:, 0]
 
@@ -109,9 +110,9 @@ def batches(captions: list[np.ndarray], size: int, generator: np.random.Generato
     return [stacked[i] for i in generator.permutation(len(stacked))]
 
 
-@torch.random.fork_rng(devices=[])
+@torch.random.fork_rng(devices=[])  # torch's own random generator is as before afterwards
 def new_network(counts: np.ndarray, sizes: Sizes, config: ClozeTrainingConfig) -> Cloze:
-    """A network with random weights, whose biases are the logs of the units' frequencies by counts (units,)."""
+    """A network with random weights, its biases the log frequencies of the units (words, phrases); counts: (units,)."""
     torch.manual_seed(config.seed)
     net = Cloze(len(counts), sizes, config.dropout)
     with torch.no_grad():
@@ -179,11 +180,11 @@ def train(
             torch._foreach_lerp_([*average.parameters()], [*net.parameters()], 1 - decay)
 
     def evaluate(line: Line) -> Line:
-        """After each epoch, report its losses and measure the averaged network."""
+        """After each epoch, report its losses and pass the averaged network to `after_epoch`."""
         terms = ", ".join(f"{name} {value:.3f}" for name, value in line["terms"].items())
         report(f"epoch {line['epoch']} of {config.epochs}: {terms}")
         after_epoch(average, line["epoch"])
-        return {}
+        return {}  # nothing to add to the record of the epoch
 
     fit(
         {"net": net},
@@ -293,13 +294,13 @@ def train_on(
     words = list(corpus.tokenise(texts))
     start = _prepare_start(words, config, sizes, continued)
     encoded = corpus.encode(words, start.units)
-    measured = corpus.encode(corpus.tokenise(held_out_texts), start.units)
+    encoded_held_out = corpus.encode(corpus.tokenise(held_out_texts), start.units)
     report(f"{len(texts)} distinct captions, {len(start.units.names)} units, {len(held_out_texts)} captions held out")
 
     def after_epoch(net: Cloze, epoch: int) -> None:
         """Report how well the network tells words of captions that it is not trained on."""
-        if measured:
-            perplexity, log_sum = network.perplexity(net, measured)
+        if encoded_held_out:
+            perplexity, log_sum = network.perplexity(net, encoded_held_out)
             report(f"epoch {epoch}: perplexity {perplexity:.3f}, mean log of the sum of probabilities {log_sum:.3f}")
 
     output.parent.mkdir(parents=True, exist_ok=True)
@@ -315,8 +316,8 @@ def train_on(
         "training": config.model_dump(),
         "continues": read_about(continued) if continued else None,
     }
-    every = -(-len(encoded) // CENTRED_ON)  # rounded up
-    about = network.save(output, net, start.units, measured, facts, encoded[::every])
+    stride = -(-len(encoded) // CENTRED_ON)  # rounded up
+    about = network.save(output, net, start.units, encoded_held_out, facts, encoded[::stride])
     report(f"{output}: {output.stat().st_size / 1e6:.1f} MB, perplexity {about.get('perplexity', '-')}")
 
 

@@ -27,7 +27,7 @@ TAG_TO_POS = {pair.rpartition(":")[0]: pair.rpartition(":")[2] for pair in WORDS
 VERB_TAGS = ("VB", "VBD", "VBG", "VBN", "VBP", "VBZ")
 BE = ("be", "am", "is", "are", "was", "were", "been", "being", "'s", "'m", "'re", "’s", "’m", "’re")
 NOMINAL_DEPS = ("nsubj", "nsubjpass", "dobj", "pobj", "dative", "attr", "conj", "ROOT", "appos", "pcomp")
-IDENTITY = ["", ""]
+IDENTITY = ["", ""]  # the rule that keeps a word as it is
 RULES: dict[str, list[list[str]]] = {
     "noun": [
         *([letter, letter] for letter in ascii_lowercase if letter != "s"),
@@ -95,19 +95,22 @@ def _irregular_lemmas(published: Table, index: Mapping[str, set[str]]) -> dict[s
         index: the known lemmas, by part of speech.
     """
     exceptions: dict[str, dict[str, list[str]]] = {}
+    # The published exceptions of single words. Adverbs have some ("best"), but no rules or index.
     for pos in (*OPEN, "adv"):
         exceptions[pos] = {
             form: lemmas[:1] for form, lemmas in published.get(pos).items() if form.isalpha() and "_" not in lemmas[0]
         }
+    # Words that the rules would shorten: "bus" looks like a plural and is none.
     for pos, endings in LOOKS_INFLECTED.items():
         for word in sorted(index[pos]):
             if word.endswith(endings) and not _is_plural(word, index[pos]):
                 exceptions[pos][word] = [word]
+    # Last the word lists of lexical.toml, which overrule the others.
     for pos, pairs in WORDS["forms"].items():
         for pair in pairs.split():
             form, lemma_of_form = pair.split(":")
             exceptions[pos][form] = [lemma_of_form]
-    exceptions["noun"].update({word: [word] for word in WORDS["plural_words"].split()})
+    exceptions["noun"].update({word: [word] for word in WORDS["plural_words"].split()})  # "scissors"
     for pos in ("aux", "pron", "part"):
         exceptions[pos] = {form: [lemma] for lemma, forms in WORDS[pos].items() for form in forms.split()}
     return exceptions

@@ -67,7 +67,7 @@ def test_agreement(text, noun, to_plural, expected):
 
 @pytest.mark.parametrize(("text", "new", "to_plural", "expected"), CASES["pronouns"])
 def test_pronouns(text, new, to_plural, expected):
-    edits = pronoun_edits(parse([text])[0], 1, old="male", new=new, plural=to_plural)
+    edits = pronoun_edits(parse([text])[0], 1, old_gender="male", new_noun=new, plural=to_plural)
     assert ("none" if edits is None else apply_edits(text, sorted(edits))) == expected
 
 
@@ -77,14 +77,14 @@ def test_the_antecedent_of_a_pronoun(text, expected):
     for noun in expected:
         caption, place = caption_and_place(text, noun)
         (pronoun,) = (token for token in caption.pronouns if token.dep != "expl")
-        edits = pronoun_edits(caption, place, old="thing", new=noun, plural=True) or ()
+        edits = pronoun_edits(caption, place, old_gender="thing", new_noun=noun, plural=True) or ()
         becomes[noun] = " ".join(edit.new for edit in edits) or pronoun.lower
     assert becomes == expected
 
 
 def test_a_pronoun_before_its_verb_is_a_subject_whatever_the_parse():
     for text in ("A bird looks down as it stands.", "A dog with a ball under it can run."):
-        assert pronoun_edits(parse([text])[0], 1, old="thing", new="bird", plural=True) is None
+        assert pronoun_edits(parse([text])[0], 1, old_gender="thing", new_noun="bird", plural=True) is None
 
 
 def test_importing_inflect_leaves_the_checks_of_others_as_they_are(tmp_path):
