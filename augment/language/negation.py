@@ -254,14 +254,15 @@ def _left_open_by(caption: Caption, word: Token) -> frozenset[int]:
         return frozenset(range(word.index, standard.end)) if standard and not is_of_bound else frozenset()
     above = caption.tokens[word.head]
     top: Token | None = None
-    is_doubting_verb = word.tag == "MD" and word.lower in DOUBTING_VERBS
+    # "Clocks may be seen on the tower" doubts nothing.
+    is_doubting_verb = word.tag == "MD" and word.lower in DOUBTING_VERBS and above.lemma not in ("see", "find")
     is_doubting_adverb = word.pos == "ADV" and word.lower in DOUBTING_ADVERBS
     is_conjunction = word.lower in DOUBTING_CONJUNCTIONS and word.dep in ("mark", "advmod")
     if is_doubting_verb or is_doubting_adverb or is_conjunction or (word.lower == "or" and word.dep == "cc"):
         top = above
     elif word.lower in UNIVERSAL_PRONOUNS or (word.lower in UNIVERSAL and word.dep in SUBJECTS):
         top = word
-    elif word.lower in UNIVERSAL and word.dep in ("det", "predet"):
+    elif word.lower in UNIVERSAL and word.dep in ("det", "predet") and above.lower != "other":  # "each other"
         top = above
     elif word.lower == "of" and _is_part_of_group(caption, word, above):
         clause = caption.tokens[above.head]
