@@ -264,7 +264,9 @@ def _left_open_by(caption: Caption, word: Token) -> frozenset[int]:
         top = word
     elif word.lower in UNIVERSAL and word.dep in ("det", "predet") and above.lower != "other":  # "each other"
         top = above
-    elif word.lower == "of" and _is_part_of_group(caption, word, above):
+    elif (word.lower == "of" and _is_part_of_group(caption, word, above)) or (
+        word.lower == "most" and word.dep == "amod"
+    ):
         clause = caption.tokens[above.head]
         top = clause if above.dep in SUBJECTS and clause.pos in ("VERB", "AUX") else above
     elif word.lemma in UNREAL:

@@ -216,7 +216,11 @@ def denied_statements(caption: Caption) -> tuple[DeniedStatement, ...]:
             statement = pronoun
         elif word.dep == "neg" and word.lower in ("not", "n't"):
             statement = _denied_verb(caption, word)
-        if statement is not None:
+        # "Few people walk without a hat": it is not said that somebody does.
+        is_denied_itself = any(
+            word.index in other.scope and other.word not in (word.index, word.head) for other in denials(caption)
+        )
+        if statement is not None and not is_denied_itself:
             denied.append(statement)
     return tuple(denied)
 
