@@ -31,7 +31,7 @@ RUNNABLE = [  # the snippets for other readers have a test of their own
     if page.name not in ("read.md", "formats.md")
     and any(block.mark == "session" or block.kind == "python" for block in blocks(page))
 ]
-SMALLER = {"--images 200": "--images 60"}
+SMALLER = {"--images 200": "--images 40"}
 READERS = {
     title.split(",")[0]: code
     for title, code in re.findall(
