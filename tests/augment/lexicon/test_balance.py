@@ -82,13 +82,13 @@ def test_the_sample_is_of_whole_images_whatever_the_shards():
 
 def test_the_factors_are_the_same_however_the_sample_is_cut(sample_run, monkeypatch):
     stored = next(read_table(sample_run, "balance")).to_pylist()
-    monkeypatch.setattr("negcap.pipelines.stages.balance.PART_CAPTIONS", 7)
+    monkeypatch.setattr("negcap.pipelines.stages.balance.PART_CAPTIONS", 17)
     shared = [WholeTable(sample_run / name, hash_table(sample_run, name)) for name in ("lexicon", "truth")]
     table = first_images([sample_shard(part, BalanceConfig()) for part in read_table(sample_run, "parses")], 10_000)
 
     def fitted(config: BalanceConfig) -> list[dict[str, Any]]:
         def here(function: Callable[..., pa.Table], calls: Sequence[Sequence[pa.Table]]) -> list[pa.Table]:
-            assert len(calls) > 10
+            assert len(calls) > 5
             return [function(*tables, config, *shared) for tables in calls]
 
         return fit(table, config, here, *shared).tables["balance"].to_pylist()

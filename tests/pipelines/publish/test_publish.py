@@ -137,6 +137,7 @@ def test_missing_images_are_named_counted_and_skipped(run: Path, images: Path, t
 # the folder, the card
 
 
+@pytest.mark.usefixtures("unmeasured")
 def test_only_what_was_published_is_overwritten_and_only_when_asked(run: Path, images: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     files = published(run, out, "negclip", images=images, copy_images=True)
@@ -157,6 +158,7 @@ def test_only_what_was_published_is_overwritten_and_only_when_asked(run: Path, i
     assert not any((tmp_path / "elsewhere").iterdir())
 
 
+@pytest.mark.usefixtures("unmeasured")
 def test_a_publication_killed_while_it_is_written_is_replaced_by_the_next(
     run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
