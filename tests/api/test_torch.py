@@ -110,17 +110,14 @@ def test_operators_splits_images_and_tokens(run, images):
     assert first["negatives"][:, :, 0].tolist() == [[len(text) for text in some] for some in plain["negatives"]]
 
 
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ({"negatives": 0}, "negatives must be >= 1, was: 0"),
-        ({"split": "dev"}, "must have captions of split dev with negatives, has none"),
-        ({"operators": "verb"}, "must have captions of split train with negatives of these operators, has none"),
-        ({"refined": True}, "has no refined negatives yet: run negcap refine"),
-        ({"rank": 2, "ranks": 2}, "rank must be from 0 to 1, was: 2"),
-        ({"transform": len}, "a transform needs the image files: images=FOLDER"),
-    ],
-)
+@pytest.mark.parametrize(("given", "message"), [
+    ({"negatives": 0}, "negatives must be >= 1, was: 0"),
+    ({"split": "dev"}, "must have captions of split dev with negatives, has none"),
+    ({"operators": "verb"}, "must have captions of split train with negatives of these operators, has none"),
+    ({"refined": True}, "has no refined negatives yet: run negcap refine"),
+    ({"rank": 2, "ranks": 2}, "rank must be from 0 to 1, was: 2"),
+    ({"transform": len}, "a transform needs the image files: images=FOLDER"),
+])  # fmt: skip
 def test_what_cannot_be_is_named(given, message, run):
     with pytest.raises((ValueError, FileNotFoundError), match=message):
         Negatives(run, **given)

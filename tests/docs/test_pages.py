@@ -174,9 +174,7 @@ GENERATED = {
 
 
 @pytest.mark.parametrize(("page", "least"), GENERATED.items())
-def test_what_is_generated_stands_in_the_repository(
-    page: str, least: tuple[str, ...], request: pytest.FixtureRequest
-) -> None:
+def test_what_is_generated_stands_in_the_repository(page, least, request):
     text = (FOLDER / page).read_text("utf-8")
     filled = runpy.run_path(str(ROOT / "docs" / "hooks.py"))["filled"](text)
     if request.config.getoption("--update-golden"):
@@ -206,9 +204,7 @@ def test_the_picture_shows_rows_of_the_sample(theme: str, documented: Path, requ
 
 @pytest.mark.filterwarnings("ignore")  # libraries warn of one another
 @pytest.mark.parametrize("reader", READERS)
-def test_a_reader_counts_the_negatives_of_every_operator(
-    reader: str, documented: Path, datasets_cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_reader_counts_the_negatives_of_every_operator(reader, documented, datasets_cache, monkeypatch):
     assert list(READERS) == ["negcap", "pandas", "DuckDB", "Polars", "`datasets`", "Dask"]
     monkeypatch.chdir(documented)
     printed = executed(READERS[reader], FOLDER / "how-to" / "read.md", {})

@@ -32,9 +32,7 @@ def refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
 
 
 @pytest.mark.parametrize("table", ["lexicon", "truth", "balance"])
-def test_a_table_read_whole_is_checked_before_anything_is_written(
-    run: Path, table: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_table_read_whole_is_checked_before_anything_is_written(run, table, capsys):
     before = content(run)
     shard = run / table / "part-00000.parquet"
     halve(shard)
@@ -68,9 +66,7 @@ COMMANDS = [  # a damaged table, and what reads it
 
 
 @pytest.mark.parametrize(("table", "command"), COMMANDS)
-def test_every_command_checks_what_it_reads(
-    run: Path, table: str, command: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_every_command_checks_what_it_reads(run, table, command, capsys):
     shard = list_shards(run / table)[-1]
     halve(shard)
     out = run.parent / "out"
@@ -79,9 +75,7 @@ def test_every_command_checks_what_it_reads(
     assert not out.exists() or not any(out.iterdir())
 
 
-def test_the_lexicon_of_another_run_is_checked(
-    run: Path, sample_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_lexicon_of_another_run_is_checked(run, sample_run, tmp_path, capsys):
     other = Path(shutil.copytree(sample_run, tmp_path / "other"))
     halve(other / "lexicon" / "part-00000.parquet")
     said = refused(
@@ -92,9 +86,7 @@ def test_the_lexicon_of_another_run_is_checked(
 
 @pytest.mark.parametrize("table", ["captions", "negatives", "features"])
 @pytest.mark.parametrize("flags", [(), ("--seeds", "1")])
-def test_a_training_checks_what_it_reads(
-    tmp_path: Path, table: str, flags: tuple[str, ...], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_training_checks_what_it_reads(tmp_path, table, flags, capsys):
     run = write_world(tmp_path / "run", (("train", 12), ("test", 4)))
     halve(run / table / "part-00000.parquet")
     arguments = [str(run), "--model", "vse-c", "--output", str(tmp_path / "model"), "--set", "validation_images=4"]

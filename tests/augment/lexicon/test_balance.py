@@ -97,16 +97,13 @@ def test_the_factors_are_the_same_however_the_sample_is_cut(sample_run, monkeypa
     assert fitted(BalanceConfig(kinds=("verb",))) == [row for row in stored if row["kind"] == "verb"]
 
 
-@pytest.mark.parametrize(
-    ("options", "kinds"),
-    [
-        ({}, ("noun", "numeral", "preposition")),
-        ({"preset": "univse"}, ("attribute", "noun", "preposition", "verb")),
-        ({"operators": ("verb",)}, ("verb",)),
-        ({"preset": "all"}, tuple(sorted(BALANCED))),
-        ({"preset": "vse-c-paper"}, ()),
-    ],
-)
+@pytest.mark.parametrize(("options", "kinds"), [
+    ({}, ("noun", "numeral", "preposition")),
+    ({"preset": "univse"}, ("attribute", "noun", "preposition", "verb")),
+    ({"operators": ("verb",)}, ("verb",)),
+    ({"preset": "all"}, tuple(sorted(BALANCED))),
+    ({"preset": "vse-c-paper"}, ()),
+])  # fmt: skip
 def test_the_kinds_that_operators_sample_are_balanced(options, kinds):
     assert configure("balance", {"lexicon": "own", **options}).kinds == kinds
     assert configure("balance", {"lexicon": "reference", **options}).kinds is None

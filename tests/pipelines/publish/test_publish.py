@@ -159,9 +159,7 @@ def test_only_what_was_published_is_overwritten_and_only_when_asked(run: Path, i
 
 
 @pytest.mark.usefixtures("unmeasured")
-def test_a_publication_killed_while_it_is_written_is_replaced_by_the_next(
-    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_publication_killed_while_it_is_written_is_replaced_by_the_next(run, tmp_path, monkeypatch):
     class Killed(BaseException):
         """As SIGKILL: nothing that Python does after it happens."""
 

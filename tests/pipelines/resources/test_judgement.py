@@ -68,14 +68,11 @@ def test_the_command_gives_a_model_raters(tmp_path: Path, capsys: pytest.Capture
     rater_model_of(ClozeModel.load(output))
 
 
-@pytest.mark.parametrize(
-    ("row", "message"),
-    [
-        (("A dog.", "A cat.", "both", "1", "0", "0"), "shown must be list or pair, was: both"),
-        (("A dog.", "A cat.", "pair", "many", "0", "0"), "weight must be a number: .*many"),
-        (("A dog.", "A cat.", "pair", "1", "2", "0"), "odd must be 1, 0 or empty, was: 2"),
-    ],
-)
+@pytest.mark.parametrize(("row", "message"), [
+    (("A dog.", "A cat.", "both", "1", "0", "0"), "shown must be list or pair, was: both"),
+    (("A dog.", "A cat.", "pair", "many", "0", "0"), "weight must be a number: .*many"),
+    (("A dog.", "A cat.", "pair", "1", "2", "0"), "odd must be 1, 0 or empty, was: 2"),
+])  # fmt: skip
 def test_bad_labels_are_answered(row: tuple[str, ...], message: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=message):
         read_labels(table(tmp_path / "labels.tsv", row))

@@ -260,14 +260,11 @@ def test_a_killed_run_is_completed_to_the_same_bytes(tmp_path):
     assert contents(run) == contents(tmp_path / "fresh")
 
 
-@pytest.mark.parametrize(
-    ("failing", "number", "message"),
-    [
-        ("negcap.pipelines.ingestion.grouping.write_blocks", errno.ENOSPC, "cannot write: disk full, free some space"),
-        ("negcap.pipelines.ingestion.grouping.write_blocks", errno.EFBIG, "cannot write: File too large"),
-        ("os.replace", errno.ENOSPC, "cannot write: disk full, free some space"),
-    ],
-)
+@pytest.mark.parametrize(("failing", "number", "message"), [
+    ("negcap.pipelines.ingestion.grouping.write_blocks", errno.ENOSPC, "cannot write: disk full, free some space"),
+    ("negcap.pipelines.ingestion.grouping.write_blocks", errno.EFBIG, "cannot write: File too large"),
+    ("os.replace", errno.ENOSPC, "cannot write: disk full, free some space"),
+])  # fmt: skip
 def test_a_full_disk_is_a_clear_error_and_leaves_no_half_shard(failing, number, message, kites, tmp_path, monkeypatch):
     def full(*_: object) -> None:
         raise OSError(number, "it failed")
@@ -292,14 +289,11 @@ def test_an_image_in_two_splits_has_distinct_ids_and_a_warning(tmp_path):
 
 
 @pytest.mark.data
-@pytest.mark.parametrize(
-    ("source", "splits", "images", "first"),
-    [
-        ("flickr8k", {"train": 30000, "dev": 5000}, 7000, "vsepp:2513260012_03d33305cf:0"),
-        ("coco/captions_val2017.json.gz", {"val": 25014}, 5000, "coco:000000179765:0"),
-        ("multi30k", {"train": 145000, "val": 5070}, 30014, "multi30k:1000092795:0"),
-    ],
-)
+@pytest.mark.parametrize(("source", "splits", "images", "first"), [
+    ("flickr8k", {"train": 30000, "dev": 5000}, 7000, "vsepp:2513260012_03d33305cf:0"),
+    ("coco/captions_val2017.json.gz", {"val": 25014}, 5000, "coco:000000179765:0"),
+    ("multi30k", {"train": 145000, "val": 5070}, 30014, "multi30k:1000092795:0"),
+])  # fmt: skip
 def test_real_captions(source, splits, images, first, tmp_path, real_data):
     made = run_ingest(real_data / source, tmp_path / "run")
     assert made == Ingested({"captions": sum(splits.values()), "images": images}, ())

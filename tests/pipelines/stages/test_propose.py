@@ -209,13 +209,10 @@ def test_what_readers_of_the_photo_say_is_a_probability(proposed):
     assert p_true_by_readers(proposed) == {}
 
 
-@pytest.mark.parametrize(
-    "text, first, found",
-    [
-        ('{"choice": "b", "odd": "Both", "both": "no"}', "negative", (True, "both", False)),
-        ('<think>{"choice": 1}</think> {"choice": "A", "odd": "b", "both": true}', "caption", (True, "negative", True)),
-    ],
-)
+@pytest.mark.parametrize("text, first, found", [
+    ('{"choice": "b", "odd": "Both", "both": "no"}', "negative", (True, "both", False)),
+    ('<think>{"choice": 1}</think> {"choice": "A", "odd": "b", "both": true}', "caption", (True, "negative", True)),
+])  # fmt: skip
 def test_verdicts_are_read_out_of_answers(text, first, found):
     read = read_verdict(text, first)
     assert (read["told"], read["odd"], read["both_true"]) == found

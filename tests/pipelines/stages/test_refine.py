@@ -75,15 +75,12 @@ def table(captions: list[tuple[str, str]], negatives: list[list[str]], true: lis
     return pa.Table.from_pylist([{**row, "plausibility": None} for row in rows])
 
 
-@pytest.mark.parametrize(
-    ("make", "baselines", "raw", "kept"),
-    [
-        (uniform, ("word log-odds", "language model"), 60, 0.6),
-        (marked, ("n-gram regression",), 80, 0.25),
-        (longer, ("shorter is true",), 75, 0.3),
-        (untidy, ("format rule",), 70, 0.4),
-    ],
-)
+@pytest.mark.parametrize(("make", "baselines", "raw", "kept"), [
+    (uniform, ("word log-odds", "language model"), 60, 0.6),
+    (marked, ("n-gram regression",), 80, 0.25),
+    (longer, ("shorter is true",), 75, 0.3),
+    (untidy, ("format rule",), 70, 0.4),
+])  # fmt: skip
 def test_a_planted_cue_vanishes(make, baselines, raw, kept):
     captions = corpus(600)
     rng = Random(1)
