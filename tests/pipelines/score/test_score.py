@@ -13,12 +13,7 @@ from negcap.pipelines.cli import main
 from negcap.pipelines.engine.progress import Progress
 from negcap.pipelines.engine.tables import verify
 from negcap.pipelines.models.clip.pretrained import locate_open_clip, read_open_clip
-from negcap.pipelines.score.encoders import (
-    HuggingFaceEncoder,
-    OpenClipEncoder,
-    SentenceTransformersEncoder,
-    embed,
-)
+from negcap.pipelines.score.encoders import HuggingFaceEncoder, OpenClipEncoder, SentenceTransformersEncoder, embed
 from negcap.pipelines.score.protocols import unit
 from negcap.pipelines.score.score import ModelScores, score, to_text, write_lists
 from negcap.pipelines.score.test_set import ScoreConfig, TestSet, read_test_set
