@@ -215,10 +215,8 @@ def test_unnatural_candidates_are_counted_and_a_lower_limit_keeps_the_most_natur
 
 
 def test_numbers_that_are_refused_unread_would_be_refused_when_read():
-    batch, numeral = (
-        batch_of(by_image(from_parses(sample_parses()))[:40], "numeral", limits=Limits()),
-        replacing("numeral"),
-    )
+    batch = batch_of(by_image(from_parses(sample_parses()))[:40], "numeral", limits=Limits())
+    numeral = replacing("numeral")
     refused, of, rows = [], [], []
     for candidate, reason in enumerate(batch.candidates.reason.tolist()):
         row = numeral["numeral"].row(candidate, batch)
