@@ -36,12 +36,11 @@ from negcap.pipelines.engine.tables import hash_table, read_table
 from negcap.pipelines.stages import build
 from negcap.pipelines.tables import columns
 from tests.cases import cases_of
-from tests.conftest import ROOT, SAMPLE
+from tests.conftest import HERE, ROOT, SAMPLE
 from tests.tables import rows_of
 
 CASES = cases_of(__file__)["cli"]
 
-HERE = ("--scheduler", "synchronous", "--quiet")
 COMPONENT_TABLES = ("components", "component_vocabulary", "component_exclusions")
 GOES_ON = "; the same command continues from here\n"
 

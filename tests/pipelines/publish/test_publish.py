@@ -32,7 +32,7 @@ from tests.pipelines.publish.fixtures import (
     write_images,
     write_run,
 )
-from tests.tables import replace_shard, write_table
+from tests.tables import content, replace_shard, write_table
 
 Rows = list[dict[str, Any]]
 
@@ -179,8 +179,7 @@ def test_a_publication_killed_while_it_is_written_is_replaced_by_the_next(run, t
             patch.setattr("negcap.pipelines.engine.storage.shutil.rmtree", lambda *_, **__: None)
             publish_over(run, out, "negclip")
         publish_over(run, out, "coco")
-        found = {path.relative_to(out).as_posix(): path.read_bytes() for path in out.rglob("*") if path.is_file()}
-        assert found == expected, done
+        assert content(out) == expected, done
         assert not [path.name for path in tmp_path.iterdir() if path.name.startswith(".")]
 
 

@@ -10,6 +10,7 @@ import pytest
 from negcap.pipelines.cli import main
 from negcap.pipelines.stages.vet import read_verdict
 from negcap.pipelines.tables.pairs import likelihoods, p_true_by_readers
+from tests.conftest import HERE
 from tests.pipelines.endpoint.server import Server, serving
 from tests.runs import caption_row, write_run
 from tests.tables import rows_of
@@ -30,7 +31,6 @@ ANSWERS: dict[str, list[tuple[str, str | None]]] = {
     "A boy throws a ball to a girl.": [],  # HTTP 400
 }
 IMAGES = (1, 1, 2, 3, 4)  # of these captions
-HERE = ["--scheduler", "synchronous", "--quiet"]
 
 
 def known_quality(body: dict[str, Any], number: int) -> dict[str, Any]:
