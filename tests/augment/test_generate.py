@@ -286,12 +286,6 @@ def test_the_steps_are_all_checks_in_order_and_each_is_said_in_a_sentence():
     }  # fmt: skip
 
 
-# fmt: skip
-
-
-# fmt: skip
-
-
 def test_no_operator_is_without_negatives_of_the_sample(rows):
     captions = {name: rows.counts[f"{name}.captions"] for name in PRESETS["all"]}
     assert {name: number for name, number in captions.items() if number < CASES["least"][name]} == {}

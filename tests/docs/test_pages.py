@@ -14,13 +14,9 @@ from pathlib import Path
 import pytest
 from markdown.extensions.toc import slugify
 
-from negcap.augment.generate import NegativesConfig
 from negcap.pipelines.cli import main, negcap
 from negcap.pipelines.engine.tables import read_table
-from negcap.pipelines.publish import formats, images
 from negcap.pipelines.resources.__main__ import resources
-from negcap.schemas.fields import description
-from negcap.schemas.negatives import NEGATIVES
 from tests.conftest import ROOT
 from tests.docs.pages import FOLDER, PAGES, Block, arguments, blocks, commands, name_of
 
@@ -181,16 +177,6 @@ def test_what_is_generated_stands_in_the_repository(page, least, request):
         (FOLDER / page).write_text(filled, "utf-8")
         return
     assert text == filled and all(part in text for part in least)
-
-
-def test_p_true_is_described_in_one_wording() -> None:
-    columns = [column.description for column in (*images.COLUMNS, *formats.COCO_COLUMNS) if column.name == "p_true"]
-    helps = [NegativesConfig.model_fields["max_true"].description or ""]
-    template = (ROOT / "pipelines" / "quality" / "audit" / "page.html.jinja").read_text("utf-8")
-    audit = re.findall(r"p_true</code> is [^<{]*", template)
-    pages = [(FOLDER / name).read_text("utf-8") for name in ("explanation/scores.md", "tutorials/audit.md")]
-    described = [description(NEGATIVES.field("p_true")), *columns, *helps, *audit, *pages]
-    assert len(described) == 7 and all("one more caption of the image" in text for text in described)
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

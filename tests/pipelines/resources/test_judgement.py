@@ -29,7 +29,7 @@ def test_what_is_written_rates_as_raters_of_pairs_do(tmp_path: Path) -> None:
     compatible = np.where(each % 4 < 2, 1.0, np.nan)  # who was not asked has not said no
     answers = np.stack([(unnatural & ~lists).astype(float), compatible], axis=1)
     labels = Labels([""] * COUNT, [""] * COUNT, answers, lists, np.ones(COUNT))
-    config = JudgementConfig(hidden=8, products=2, epochs=40, batch=20, learning_rate=1e-2, weight_decay=0.01)
+    config = JudgementConfig(hidden=8, products=2, epochs=20, batch=20, learning_rate=2e-2, weight_decay=0.01)
     network = fit(given, labels, config)
     of_pairs, of_lists = (predict(network, given, np.full(COUNT, shown)) for shown in (False, True))
     assert of_pairs[unnatural, 0].mean() > of_pairs[~unnatural, 0].mean() + 0.2
