@@ -1,6 +1,7 @@
 """Options and fixtures that several test modules share."""
 
 import compileall
+import contextlib
 import fcntl
 import gc
 import importlib
@@ -18,6 +19,7 @@ ROOT = Path(__file__).parent.parent
 SAMPLE = ROOT / "pipelines" / "sample" / "captions.json"
 GOLDEN = ROOT / "tests" / "golden"
 LAYERS = ("schemas", "augment", "pipelines")
+HERE = ("--scheduler", "synchronous", "--quiet")
 DATA = Path(os.environ.get("NEGCAP_DATA", ROOT.parent / "shared" / "data"))
 
 
@@ -104,17 +106,37 @@ def made_once(tmp_path_factory: pytest.TempPathFactory, name: str, make: Callabl
 @pytest.fixture(scope="session")
 def sample_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of the sample's first 40 images with every operator, made verb by verb; see `sample_copy` to change it."""
-    here = ["--scheduler", "synchronous", "--quiet"]
     own = ["--set", "lexicon=own"]
     every = ["--preset", "all"]
     options = {"lexicon": own, "truth": own, "balance": [*own, *every], "negatives": every}
 
     def make(run: Path) -> None:
-        assert main(["build", str(SAMPLE), "--output", str(run), "--only", "ingest", "--limit", "40", *here]) == 0
+        assert main(["build", str(SAMPLE), "--output", str(run), "--only", "ingest", "--limit", "40", *HERE]) == 0
         for verb in ("parse", "lexicon", "components", "truth", "balance", "negatives"):
-            assert main(["build", "--output", str(run), "--only", verb, *options.get(verb, ()), *here]) == 0
+            assert main(["build", "--output", str(run), "--only", verb, *options.get(verb, ()), *HERE]) == 0
 
     return made_once(tmp_path_factory, "sample", make)
+
+
+BENCHMARK = Path("outputs", "benchmark")  # in the folder `documented`
+
+
+@pytest.fixture(scope="session")
+def documented(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the runs of the whole sample that the README makes: outputs/sample, and BENCHMARK, refined."""
+
+    def make(folder: Path) -> None:
+        (folder / "outputs").mkdir(parents=True)
+        (folder / "pipelines").symlink_to(ROOT / "pipelines")
+        with contextlib.chdir(folder):
+            source = str(SAMPLE.relative_to(ROOT))
+            assert main(["build", source, "--output", "outputs/sample", *HERE]) == 0
+            shutil.copytree("outputs/sample", BENCHMARK)  # all but the negatives is the same
+            other = ["--preset", "benchmark", "--overwrite"]
+            assert main(["build", source, "--output", str(BENCHMARK), *other, *HERE]) == 0
+            assert main(["refine", str(BENCHMARK), *HERE]) == 0
+
+    return made_once(tmp_path_factory, "documented", make)
 
 
 @pytest.fixture

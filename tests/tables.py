@@ -34,6 +34,12 @@ def rows_of(run: Path, table: str) -> list[dict[str, Any]]:
     return [row for part in read_table(run, table) for row in part.to_pylist()]
 
 
+def content(folder: Path) -> dict[str, bytes]:
+    """Every file of a folder, by its path in it."""
+    files = (path for path in sorted(folder.rglob("*")) if path.is_file())
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
+
+
 def replace_shard(shard: Path, table: pa.Table) -> None:
     """Replace the rows of a shard, whatever their columns, and what its manifest states of it."""
     run, name = shard.parent.parent, shard.parent.name

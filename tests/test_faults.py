@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from negcap.pipelines.cli.group import THREADS
 from tests.benchmarks.faults import KINDS, Tally, report
 from tests.conftest import ROOT
 
@@ -15,7 +16,8 @@ def test_no_fault_costs_a_run_and_no_damage_is_accepted():
     kinds = ("signal", "damage", "two builds", "input", "stream")
     options = [word for kind in kinds for word in ("--kind", kind)]
     command = [sys.executable, "-m", "tests.benchmarks.faults", "--share", "0.01", *options]
-    done = subprocess.run(command, cwd=ROOT, env={**os.environ, "PYTHONPATH": ""}, capture_output=True, text=True)
+    environment = {**os.environ, **THREADS, "PYTHONPATH": str(ROOT.parent)}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     last = done.stdout.splitlines()[-1].split()
     assert last[0] == "all" and last[2] == last[1] and last[3:] == ["0", "0"] and int(last[1]) >= len(kinds)

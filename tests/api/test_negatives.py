@@ -212,19 +212,16 @@ def test_an_augmenter_spares_what_siblings_say():
     assert not boys & set(told)
 
 
-@pytest.mark.parametrize(
-    ("settings", "texts", "images", "message"),
-    [
-        ({"n": 0}, [], None, "n must be >= 1, was: 0"),
-        ({"lexicon": "auto"}, [], None, "lexicon must be reference or a run"),
-        ({"lexicon": "nowhere"}, [], None, "was: nowhere"),
-        ({"cloze": "nowhere"}, [], None, "cloze must be the file of a cloze model, was: .*nowhere"),
-        ({"operators": "paraphrase"}, [], None, "operators must make negatives, was: paraphrase"),
-        ({}, "A dog runs.", None, "texts must be a list of sentences, was: str"),
-        ({}, ["A dog runs.", 5], None, "texts must be sentences .*, one was: 5"),
-        ({}, ["A dog runs."], [], "images must have the length of texts"),
-    ],
-)
+@pytest.mark.parametrize(("settings", "texts", "images", "message"), [
+    ({"n": 0}, [], None, "n must be >= 1, was: 0"),
+    ({"lexicon": "auto"}, [], None, "lexicon must be reference or a run"),
+    ({"lexicon": "nowhere"}, [], None, "was: nowhere"),
+    ({"cloze": "nowhere"}, [], None, "cloze must be the file of a cloze model, was: .*nowhere"),
+    ({"operators": "paraphrase"}, [], None, "operators must make negatives, was: paraphrase"),
+    ({}, "A dog runs.", None, "texts must be a list of sentences, was: str"),
+    ({}, ["A dog runs.", 5], None, "texts must be sentences .*, one was: 5"),
+    ({}, ["A dog runs."], [], "images must have the length of texts"),
+])  # fmt: skip
 def test_what_an_augmenter_refuses(settings, texts, images, message):
     with pytest.raises((ValueError, FileNotFoundError, TypeError), match=message):
         negcap.Augmenter(**settings)(texts, images=images)

@@ -99,28 +99,23 @@ def test_operators_splits_images_and_tokens(run, images):
     assert sum(any(mask) for batch in numeral for mask in batch["mask"]) == 4 * TESTS  # of five captions an image
     assert {"dozen" in text for batch in numeral for some in batch["negatives"] for text in some if text} == {True}
     assert all(path.is_file() for batch in numeral for path in batch["image"])
-    size, length = (
-        lambda image: torch.tensor(image.size),
-        lambda texts: torch.tensor([[len(text), 0] for text in texts]),
-    )
-    first = batches(run, images=images, transform=size, tokenize=length)[0]
+    tensors: dict[str, Any] = {"transform": lambda image: torch.tensor(image.size)}
+    tensors["tokenize"] = lambda texts: torch.tensor([[len(text), 0] for text in texts])
+    first = batches(run, images=images, **tensors)[0]
     plain = batches(run)[0]
     assert first["image"].tolist() == [[16 + int(name[1:]), 12] for name in plain["image_id"]]
     assert first["caption"][:, 0].tolist() == [len(text) for text in plain["caption"]]
     assert first["negatives"][:, :, 0].tolist() == [[len(text) for text in some] for some in plain["negatives"]]
 
 
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ({"negatives": 0}, "negatives must be >= 1, was: 0"),
-        ({"split": "dev"}, "must have captions of split dev with negatives, has none"),
-        ({"operators": "verb"}, "must have captions of split train with negatives of these operators, has none"),
-        ({"refined": True}, "has no refined negatives yet: run negcap refine"),
-        ({"rank": 2, "ranks": 2}, "rank must be from 0 to 1, was: 2"),
-        ({"transform": len}, "a transform needs the image files: images=FOLDER"),
-    ],
-)
+@pytest.mark.parametrize(("given", "message"), [
+    ({"negatives": 0}, "negatives must be >= 1, was: 0"),
+    ({"split": "dev"}, "must have captions of split dev with negatives, has none"),
+    ({"operators": "verb"}, "must have captions of split train with negatives of these operators, has none"),
+    ({"refined": True}, "has no refined negatives yet: run negcap refine"),
+    ({"rank": 2, "ranks": 2}, "rank must be from 0 to 1, was: 2"),
+    ({"transform": len}, "a transform needs the image files: images=FOLDER"),
+])  # fmt: skip
 def test_what_cannot_be_is_named(given, message, run):
     with pytest.raises((ValueError, FileNotFoundError), match=message):
         Negatives(run, **given)

@@ -173,14 +173,11 @@ def process(rank: int, name: str, run: Path, folder: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.consumer("webdataset")
-@pytest.mark.parametrize(
-    "name",
-    [
-        "own_loop",
-        pytest.param("open_clips", marks=pytest.mark.consumer("open_clip_train.train")),
-        pytest.param("transformers", marks=pytest.mark.consumer("accelerate")),
-    ],
-)
+@pytest.mark.parametrize("name", [
+    "own_loop",
+    pytest.param("open_clips", marks=pytest.mark.consumer("open_clip_train.train")),
+    pytest.param("transformers", marks=pytest.mark.consumer("accelerate")),
+])  # fmt: skip
 def test_two_processes_train_on_tars_as_one_would(name, tmp_path):
     import webdataset as wds
 
@@ -235,14 +232,11 @@ def test_batches_are_chosen_anew_in_each_epoch(name, tmp_path):
                 train_openclip(model, batches, optimizer, **more)
 
 
-@pytest.mark.parametrize(
-    ("batches", "message"),
-    [
-        (iter([]), "steps must be the batches of an epoch, as the loader does not say how many it has"),
-        ([], "an epoch must have a batch, has 0"),
-        ([{"image": ["a.jpg"], "caption": ["A dog."]}], "must have tensors image, caption, negatives and mask"),
-    ],
-)
+@pytest.mark.parametrize(("batches", "message"), [
+    (iter([]), "steps must be the batches of an epoch, as the loader does not say how many it has"),
+    ([], "an epoch must have a batch, has 0"),
+    ([{"image": ["a.jpg"], "caption": ["A dog."]}], "must have tensors image, caption, negatives and mask"),
+])  # fmt: skip
 def test_batches_that_cannot_be_trained_on_are_named(batches, message):
     with pytest.raises(ValueError, match=message):
         list(_Epochs(batches, None))

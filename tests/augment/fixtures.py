@@ -25,6 +25,7 @@ from negcap.augment.truth.fit import Spread
 from negcap.pipelines.sample import path
 
 NO_LIMITS = Limits(1.0, 1.0, 1.0)
+UNLIMITED: dict[str, Any] = {"preferred_unnatural": 1.0, "max_unnatural": 1.0, "max_compatible": 1.0}  # as settings
 ALL = 4000  # negatives per family: of no test's caption there are more
 
 
@@ -84,7 +85,7 @@ def batch_of(
 
 def results(name: str, evidence: Evidence, lexicon: Lexicon | None = None, **settings: Any) -> OperatorResult:
     """What an operator makes of one caption: by default all that it can, whatever raters would say of it."""
-    given = {"per_family": ALL, "preferred_unnatural": 1.0, "max_unnatural": 1.0, "max_compatible": 1.0} | settings
+    given = {"per_family": ALL, **UNLIMITED} | settings
     config = NegativesConfig(operators=(name,), **given)
     return generate_for_evidence([evidence], lexicon or sample_lexicon(), config).results[0][name]
 

@@ -36,10 +36,8 @@ def test_weights_are_the_probabilities_above_the_floor(kind):
     replacer, entries = replacing(kind)[kind], lexicon.entries(kind)
     assert table.slots == list(replacer.slots(evidence, lexicon)) and table.slots
     for number, slot in enumerate(table.slots):
-        form, asked = (
-            replacer.required_form(slot, evidence),
-            [(evidence.encoding, (slot.start, slot.end), slot.contexts)],
-        )
+        form = replacer.required_form(slot, evidence)
+        asked = [(evidence.encoding, (slot.start, slot.end), slot.contexts)]
         units, vectors = entry_units(lexicon, kind, form), entry_vectors(lexicon, kind, form)
         (likely,) = log_probabilities(asked, entries, units, vectors)
         never, _ = replacer.never_replaces(slot, evidence, lexicon)

@@ -27,7 +27,7 @@ from negcap.augment.rows import OPERATOR_ERROR, TOO_LONG, OperatorResult, Row, c
 from negcap.augment.truth.contradiction import Violation
 from negcap.schemas.fields import check
 from negcap.schemas.negatives import EXCLUDED, NEGATIVES, POSITIVES, REASONS, REJECTIONS
-from tests.augment.fixtures import batch_of, captions_of, parse_texts, sample_lexicon, sample_parses
+from tests.augment.fixtures import UNLIMITED, batch_of, captions_of, parse_texts, sample_lexicon, sample_parses
 from tests.cases import cases_of
 
 CASES = cases_of(__file__)["generate"]
@@ -252,7 +252,7 @@ def test_the_fallback_is_used_only_where_nothing_else_passes_the_checks():
     cat, horse, bad = (Row("noun", (Edit(2, 5, new),), (1,), "dog", new) for new in ("cat", "horse", "puppy"))
 
     def made(rows: Sequence[Row], fallback: Sequence[Row], **limits: float) -> OperatorResult:
-        settings = config.changed(**{"preferred_unnatural": 1.0, "max_unnatural": 1.0, "max_compatible": 1.0, **limits})
+        settings = config.changed(**{**UNLIMITED, **limits})
         batch = batch_of([captions_of(text)], limits=settings.limits)
         return run_operator(WithFallback(rows, fallback), batch, settings)[0]
 
@@ -284,12 +284,6 @@ def test_the_steps_are_all_checks_in_order_and_each_is_said_in_a_sentence():
         "dangling_pronoun", "ungrammatical", "related_in_caption", "sibling_says_so", "likely_true", "unnatural",
         "compatible",
     }  # fmt: skip
-
-
-# fmt: skip
-
-
-# fmt: skip
 
 
 def test_no_operator_is_without_negatives_of_the_sample(rows):

@@ -54,20 +54,17 @@ def replaced(text: str, *exchanges: tuple[str, str], change: str = "noun") -> Ro
     return Row(change, edits, (0,), old.lower(), new.lower())  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
-    ("text", "edits", "words", "starts"),
-    [
-        ("A dog on a couch.", [], "a dog on a couch .", []),
-        ("A dog on a couch.", [Edit(0, 1, "Two"), Edit(2, 5, "dogs")], "two dogs on a couch .", [0, 1]),
-        ("A dog on a couch", [Edit(11, 16, "red bench")], "a dog on a red bench", [4]),
-        ("A dog on a couch.", [Edit(5, 5, " and a cat")], "a dog and a cat on a couch .", [2]),
-        ("A dog.", [Edit(5, 5, " on a couch")], "a dog on a couch .", [2]),
-        ("A dog", [Edit(5, 5, " on a couch")], "a dog on a couch", [2]),
-        ("A dog on a couch.", [Edit(0, 5, "A man's cat"), Edit(9, 16, "a dog")], "a man 's cat on a dog .", [0, 5]),
-        ("A dog in front of a car.", [Edit(6, 17, "on")], "a dog on a car .", [2]),
-        ("A dog on a couch.", [Edit(2, 5, "T-shirt"), Edit(5, 5, "!")], "a t - shirt ! on a couch .", [1, 4]),
-    ],
-)
+@pytest.mark.parametrize(("text", "edits", "words", "starts"), [
+    ("A dog on a couch.", [], "a dog on a couch .", []),
+    ("A dog on a couch.", [Edit(0, 1, "Two"), Edit(2, 5, "dogs")], "two dogs on a couch .", [0, 1]),
+    ("A dog on a couch", [Edit(11, 16, "red bench")], "a dog on a red bench", [4]),
+    ("A dog on a couch.", [Edit(5, 5, " and a cat")], "a dog and a cat on a couch .", [2]),
+    ("A dog.", [Edit(5, 5, " on a couch")], "a dog on a couch .", [2]),
+    ("A dog", [Edit(5, 5, " on a couch")], "a dog on a couch", [2]),
+    ("A dog on a couch.", [Edit(0, 5, "A man's cat"), Edit(9, 16, "a dog")], "a man 's cat on a dog .", [0, 5]),
+    ("A dog in front of a car.", [Edit(6, 17, "on")], "a dog on a car .", [2]),
+    ("A dog on a couch.", [Edit(2, 5, "T-shirt"), Edit(5, 5, "!")], "a t - shirt ! on a couch .", [1, 4]),
+])  # fmt: skip
 def test_the_words_of_a_caption_after_edits(text, edits, words, starts):
     assert words_after(caption(text), edits)[:2] == (words.split(), starts)
 
@@ -118,17 +115,14 @@ def test_the_number_that_is_read_is_the_lowest_other_one_written_alike(old, new,
     assert lowest_number(old, new) == lowest
 
 
-@pytest.mark.parametrize(
-    ("text", "exchanges", "stay"),  # places of the words that both texts have
-    [
-        ("Two dogs are lying on a red couch.", [("dogs", "dog"), ("Two", "Five")], [(n, n) for n in range(2, 8)]),
-        (
-            "A dog watches a very tall man.",
-            [("dog", "very tall man"), ("very tall man", "dog")],
-            [(0, 0), (2, 4), (3, 5)],
-        ),
-    ],
-)
+@pytest.mark.parametrize(("text", "exchanges", "stay"), [
+    ("Two dogs are lying on a red couch.", [("dogs", "dog"), ("Two", "Five")], [(n, n) for n in range(2, 8)]),
+    (
+        "A dog watches a very tall man.",
+        [("dog", "very tall man"), ("very tall man", "dog")],
+        [(0, 0), (2, 4), (3, 5)],
+    ),
+])  # fmt: skip
 def test_loss_is_what_the_words_lose_that_stay(text, exchanges, stay):
     row = replaced(text, *exchanges)
     old = words_encoded(caption(text).lowered).scores

@@ -45,10 +45,8 @@ def named(batch: Batch, numbers: Sequence[int]) -> list[tuple[str, int, str]]:
     table = batch.candidates
     slots = [table.slots[table.slot[number]] for number in numbers]
     names = [batch.lexicon.entries(slot.kind).names for slot in slots]
-    return [
-        (slot.kind, slot.start, its[table.entry[number]])
-        for slot, its, number in zip(slots, names, numbers, strict=True)
-    ]
+    words = [names_of_kind[table.entry[number]] for names_of_kind, number in zip(names, numbers, strict=True)]
+    return [(slot.kind, slot.start, word) for slot, word in zip(slots, words, strict=True)]
 
 
 def test_keys_are_of_seed_operator_caption_place_and_word_alone():

@@ -13,7 +13,7 @@ from negcap.augment.language.parse import parse
 from negcap.augment.operators import PRESETS
 from negcap.augment.rows import Row
 from negcap.augment.sentences import pronouns_left_behind, repeated_elsewhere, sentences_of
-from tests.augment.fixtures import parse_texts, sample_lexicon
+from tests.augment.fixtures import UNLIMITED, parse_texts, sample_lexicon
 from tests.cases import cases_of
 
 CASES = cases_of(__file__)["sentences"]
@@ -86,9 +86,7 @@ def test_negatives_of_a_sentence_are_those_that_it_has_beside_the_others_as_capt
     alone, _ = negatives_of(*texts, per_family=10_000, operators=("noun", "preposition"))
     together, _ = negatives_of(" ".join(texts), per_family=10_000, operators=("noun", "preposition"))
     whole = {row["text"].replace(row["caption"], row["text"]) for row in together}
-    beside = {
-        row["text"] + " " + texts[1] if row["caption"] == texts[0] else texts[0] + " " + row["text"] for row in alone
-    }
+    beside = {" ".join(row["text"] if text == row["caption"] else text for text in texts) for row in alone}
     assert whole == beside and whole
 
 
@@ -108,7 +106,7 @@ def row_of(sentence: Caption, change: str, old: str, new: str) -> Row:
 def test_a_thing_that_another_sentence_takes_up_is_not_changed(text, change, old, new, word):
     sentence = sentences_of(*parse([text]))[0]
     assert repeated_elsewhere(row_of(sentence, change, old, new), sentence) == (None if word == "none" else word)
-    accepted, _ = negatives_of(text, preferred_unnatural=1.0, max_unnatural=1.0, max_compatible=1.0)
+    accepted, _ = negatives_of(text, **UNLIMITED)
     assert word == "none" or not [row for row in accepted if row["operator"] == change and row["replaced"] == old]
 
 
@@ -119,13 +117,8 @@ def test_a_pronoun_of_the_next_sentence_keeps_its_noun(text, old, new, left):
 
 
 def test_a_pronoun_may_mean_what_an_earlier_sentence_names():
-    accepted, _ = negatives_of(
-        "A girl stands on a beach. Next to her foot is a red basket.",
-        operators=("numeral",),
-        preferred_unnatural=1.0,
-        max_unnatural=1.0,
-        max_compatible=1.0,
-    )
+    text = "A girl stands on a beach. Next to her foot is a red basket."
+    accepted, _ = negatives_of(text, operators=("numeral",), **UNLIMITED)
     baskets = [row["text"] for row in accepted if "baskets" in row["text"]]
     assert baskets and all("Next to her foot" in text for text in baskets)
 

@@ -26,7 +26,7 @@ from negcap.augment.raters import PREFERRED_UNNATURAL, place_inputs, predict_rat
 from negcap.augment.rows import COMPATIBLE, UNNATURAL, OperatorResult, Row
 from negcap.schemas.fields import check
 from negcap.schemas.negatives import EXCLUDED
-from tests.augment.fixtures import batch_of, sample_lexicon, sample_parses
+from tests.augment.fixtures import UNLIMITED, batch_of, sample_lexicon, sample_parses
 
 TEXT = "A dog is lying on a couch."
 
@@ -113,9 +113,7 @@ def test_negatives_that_raters_would_refuse_are_rejected():
     traits = Traits("noun", 1.0, has_fallback=True)
 
     def made(operator: ListingOperator | None = None, **limits: float) -> OperatorResult:
-        settings = NegativesConfig(
-            **{"preferred_unnatural": 1.0, "max_unnatural": 1.0, "max_compatible": 1.0, **limits}
-        )
+        settings = NegativesConfig(**{**UNLIMITED, **limits})
         batch = batch_of([[own.caption]], limits=settings.limits)
         return run_operator(operator or Lists(rows, traits), batch, settings)[0]
 
@@ -192,17 +190,14 @@ def test_words_that_are_not_sampled_are_counted():
     places = {(row["kind"], row["reason"], row["entry"]): row["places"] for row in tables["excluded"].to_pylist()}
     rejections = [row for row in tables["rejections"].to_pylist() if row["replaced"] and len(row["edits"]) <= 1]
     for reason in (UNNATURAL, COMPATIBLE):
-        rejected = Counter(
-            (row["operator"], reason, row["replacement"]) for row in rejections if row["reason"] == reason
-        )
+        of_reason = [row for row in rejections if row["reason"] == reason]
+        rejected = Counter((row["operator"], reason, row["replacement"]) for row in of_reason)
         assert len(rejected) > 20 and all(places[word] >= times for word, times in rejected.items())
 
 
 def test_unnatural_candidates_are_counted_and_a_lower_limit_keeps_the_most_natural():
     parses = sample_parses().slice(0, 60)
-    config = NegativesConfig(
-        operators=("noun", "verb", "shuffle"), preferred_unnatural=1.0, max_compatible=1.0, per_family=500
-    )
+    config = NegativesConfig(operators=("noun", "verb", "shuffle"), per_family=500, **UNLIMITED)
     texts = []
     for max_unnatural in (1.0, 0.35, 0.1):
         tables, counts = generate_tables(parses, sample_lexicon(), config.changed(max_unnatural=max_unnatural))
@@ -215,10 +210,8 @@ def test_unnatural_candidates_are_counted_and_a_lower_limit_keeps_the_most_natur
 
 
 def test_numbers_that_are_refused_unread_would_be_refused_when_read():
-    batch, numeral = (
-        batch_of(by_image(from_parses(sample_parses()))[:40], "numeral", limits=Limits()),
-        replacing("numeral"),
-    )
+    batch = batch_of(by_image(from_parses(sample_parses()))[:40], "numeral", limits=Limits())
+    numeral = replacing("numeral")
     refused, of, rows = [], [], []
     for candidate, reason in enumerate(batch.candidates.reason.tolist()):
         row = numeral["numeral"].row(candidate, batch)

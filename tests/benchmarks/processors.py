@@ -66,16 +66,18 @@ def build(captions: Path, limit: int, folder: Path, shapes: Sequence[Shape]) -> 
 
 
 def build_everywhere(
-    captions: Path, limit: int, folder: Path, shapes: Sequence[Shape], others: Sequence[Shape] = ()
+    captions: Path, limit: int, folder: Path, shapes: Sequence[Shape], others: Sequence[Shape] = (), few: bool = False
 ) -> dict[str, Path]:
     """Build with every kernel, all at once; the run of each kernel and shape by name.
 
     others: the shapes of the other kernels than that of this process; empty: the same.
+    few: of the other kernels only the last, without SIMD, which is the least like that of this process.
     """
     made: dict[str, Path] = {}
     running = []
     command = "from tests.benchmarks.processors import *; build(Path({!r}), {!r}, Path({!r}), {!r})"
-    for kernel, variables in environments().items():
+    own, *other_kernels = environments().items()
+    for kernel, variables in [own, *(other_kernels[-1:] if few else other_kernels)]:
         wanted = others or shapes if variables else shapes
         made |= {f"{kernel} {size} {workers}": folder / kernel / f"{size}-{workers}" for size, workers in wanted}
         if not variables:
@@ -83,7 +85,8 @@ def build_everywhere(
             continue
         call = [sys.executable, "-c", command.format(str(captions), limit, str(folder / kernel), list(wanted))]
         streams = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
-        running.append(subprocess.Popen(call, cwd=ROOT, env={**os.environ, "PYTHONPATH": "", **variables}, **streams))
+        environment = {**os.environ, "PYTHONPATH": str(ROOT.parent), **variables}
+        running.append(subprocess.Popen(call, cwd=ROOT, env=environment, **streams))
     build(captions, limit, here, shapes)
     for process in running:
         output, _ = process.communicate()

@@ -14,14 +14,10 @@ from pathlib import Path
 import pytest
 from markdown.extensions.toc import slugify
 
-from negcap.augment.generate import NegativesConfig
 from negcap.pipelines.cli import main, negcap
 from negcap.pipelines.engine.tables import read_table
-from negcap.pipelines.publish import formats, images
 from negcap.pipelines.resources.__main__ import resources
-from negcap.schemas.fields import description
-from negcap.schemas.negatives import NEGATIVES
-from tests.conftest import ROOT, made_once
+from tests.conftest import ROOT
 from tests.docs.pages import FOLDER, PAGES, Block, arguments, blocks, commands, name_of
 
 TIMES = re.compile(r"^ stage .*?(?=\n\n|\Z)", re.M | re.S)  # seconds differ from machine to machine
@@ -31,7 +27,7 @@ RUNNABLE = [  # the snippets for other readers have a test of their own
     if page.name not in ("read.md", "formats.md")
     and any(block.mark == "session" or block.kind == "python" for block in blocks(page))
 ]
-SMALLER = {"--images 200": "--images 60"}
+SMALLER = {"--images 200": "--images 40"}
 READERS = {
     title.split(",")[0]: code
     for title, code in re.findall(
@@ -97,23 +93,10 @@ def test_a_link_leads_to_a_page_and_a_heading(page: Path) -> None:
         assert not anchor or anchor in anchors(target), link
 
 
-@pytest.fixture(scope="module")
-def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the run that the first command of the README makes."""
-
-    def make(folder: Path) -> None:
-        folder.mkdir()
-        (folder / "pipelines").symlink_to(ROOT / "pipelines")
-        with contextlib.chdir(folder):
-            assert typed("negcap build pipelines/sample/captions.json --output outputs/sample --quiet")[0] == 0
-
-    return made_once(tmp_path_factory, "docs", make)
-
-
 @pytest.fixture
-def folder(sample: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A copy of it, to work in."""
-    shutil.copytree(sample, tmp_path / "here", symlinks=True)
+def folder(documented: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of `documented`, to work in."""
+    shutil.copytree(documented, tmp_path / "here", symlinks=True)
     monkeypatch.chdir(tmp_path / "here")
     return tmp_path / "here"
 
@@ -187,9 +170,7 @@ GENERATED = {
 
 
 @pytest.mark.parametrize(("page", "least"), GENERATED.items())
-def test_what_is_generated_stands_in_the_repository(
-    page: str, least: tuple[str, ...], request: pytest.FixtureRequest
-) -> None:
+def test_what_is_generated_stands_in_the_repository(page, least, request):
     text = (FOLDER / page).read_text("utf-8")
     filled = runpy.run_path(str(ROOT / "docs" / "hooks.py"))["filled"](text)
     if request.config.getoption("--update-golden"):
@@ -198,20 +179,10 @@ def test_what_is_generated_stands_in_the_repository(
     assert text == filled and all(part in text for part in least)
 
 
-def test_p_true_is_described_in_one_wording() -> None:
-    columns = [column.description for column in (*images.COLUMNS, *formats.COCO_COLUMNS) if column.name == "p_true"]
-    helps = [NegativesConfig.model_fields["max_true"].description or ""]
-    template = (ROOT / "pipelines" / "quality" / "audit" / "page.html.jinja").read_text("utf-8")
-    audit = re.findall(r"p_true</code> is [^<{]*", template)
-    pages = [(FOLDER / name).read_text("utf-8") for name in ("explanation/scores.md", "tutorials/audit.md")]
-    described = [description(NEGATIVES.field("p_true")), *columns, *helps, *audit, *pages]
-    assert len(described) == 7 and all("one more caption of the image" in text for text in described)
-
-
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_the_picture_shows_rows_of_the_sample(theme: str, sample: Path, request: pytest.FixtureRequest) -> None:
+def test_the_picture_shows_rows_of_the_sample(theme: str, documented: Path, request: pytest.FixtureRequest) -> None:
     picture = FOLDER / "assets" / f"negatives-{theme}.svg"
-    drawn = runpy.run_path(str(ROOT / "docs" / "picture.py"))["draw"](sample / "outputs" / "sample", theme)
+    drawn = runpy.run_path(str(ROOT / "docs" / "picture.py"))["draw"](documented / "outputs" / "sample", theme)
     if request.config.getoption("--update-golden"):
         picture.write_text(drawn, "utf-8")
     assert drawn == picture.read_text("utf-8")
@@ -219,11 +190,9 @@ def test_the_picture_shows_rows_of_the_sample(theme: str, sample: Path, request:
 
 @pytest.mark.filterwarnings("ignore")  # libraries warn of one another
 @pytest.mark.parametrize("reader", READERS)
-def test_a_reader_counts_the_negatives_of_every_operator(
-    reader: str, sample: Path, datasets_cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_reader_counts_the_negatives_of_every_operator(reader, documented, datasets_cache, monkeypatch):
     assert list(READERS) == ["negcap", "pandas", "DuckDB", "Polars", "`datasets`", "Dask"]
-    monkeypatch.chdir(sample)
+    monkeypatch.chdir(documented)
     printed = executed(READERS[reader], FOLDER / "how-to" / "read.md", {})
     parts = read_table(Path("outputs", "sample"), "negatives")
     expected = Counter(name for part in parts for name in part["operator"].to_pylist())

@@ -27,18 +27,15 @@ def page_of(name: str) -> str:
     return HOOKS["on_page_markdown"]((FOLDER / name).read_text("utf-8"))
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "refused"),
-    [
-        ("a.html", '<script async src="https://a.b/c.js"></script>', True),
-        ("a.html", "<img alt='' src=//a.b/c.png>", True),
-        ("a.html", '<link rel="stylesheet" href="http://a.b/c.css">', True),
-        ("a.html", '<script src="assets/c.js"></script><a href="https://a.b">there</a>', False),
-        ("a.css", "@import 'https://a.b/c.css'", True),
-        ("a.css", "a { background: url(https://a.b/c.png) }", True),
-        ("a.css", "a { background: url(c.png) } /* https://a.b */", False),
-    ],
-)
+@pytest.mark.parametrize(("name", "text", "refused"), [
+    ("a.html", '<script async src="https://a.b/c.js"></script>', True),
+    ("a.html", "<img alt='' src=//a.b/c.png>", True),
+    ("a.html", '<link rel="stylesheet" href="http://a.b/c.css">', True),
+    ("a.html", '<script src="assets/c.js"></script><a href="https://a.b">there</a>', False),
+    ("a.css", "@import 'https://a.b/c.css'", True),
+    ("a.css", "a { background: url(https://a.b/c.png) }", True),
+    ("a.css", "a { background: url(c.png) } /* https://a.b */", False),
+])  # fmt: skip
 def test_a_page_that_loads_from_a_network_is_refused(tmp_path: Path, name: str, text: str, refused: bool) -> None:
     (tmp_path / name).write_text(text)
     refusal = pytest.raises(HOOKS["PluginError"], match=f"nothing from a network, these do: {name}")

@@ -7,19 +7,9 @@ import pytest
 
 from negcap.pipelines.cli import main
 from negcap.pipelines.engine.shards import list_shards
+from tests.conftest import HERE
 from tests.pipelines.models.worlds import write_world
-from tests.tables import halve
-
-HERE = ("--scheduler", "synchronous", "--quiet")
-
-
-@pytest.fixture
-def run(sample_run: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(sample_run, tmp_path / "run"))
-
-
-def content(run: Path) -> dict[str, bytes]:
-    return {path.relative_to(run).as_posix(): path.read_bytes() for path in run.rglob("*") if path.is_file()}
+from tests.tables import content, halve
 
 
 def refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
@@ -32,19 +22,18 @@ def refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
 
 
 @pytest.mark.parametrize("table", ["lexicon", "truth", "balance"])
-def test_a_table_read_whole_is_checked_before_anything_is_written(
-    run: Path, table: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    before = content(run)
-    shard = run / table / "part-00000.parquet"
+def test_a_table_read_whole_is_checked_before_anything_is_written(sample_copy, table, capsys):
+    before = content(sample_copy)
+    shard = sample_copy / table / "part-00000.parquet"
     halve(shard)
-    damaged = content(run)
-    said = refused(["build", "--output", str(run), "--only", "negatives", "--seed", "5", "--overwrite", *HERE], capsys)
+    damaged = content(sample_copy)
+    build = ["build", "--output", str(sample_copy), *HERE, "--only"]
+    said = refused([*build, "negatives", "--seed", "5", "--overwrite"], capsys)
     assert f"{shard} is damaged: its bytes are not those that were written; the same build makes it again" in said
-    assert content(run) == damaged
+    assert content(sample_copy) == damaged
     made = ["--set", "lexicon=own", *(["--preset", "all"] if table == "balance" else [])]  # as the run was
-    assert main(["build", "--output", str(run), "--only", table, *made, *HERE]) == 0
-    assert content(run) == before
+    assert main([*build, table, *made]) == 0
+    assert content(sample_copy) == before
 
 
 COMMANDS = [  # a damaged table, and what reads it
@@ -68,33 +57,26 @@ COMMANDS = [  # a damaged table, and what reads it
 
 
 @pytest.mark.parametrize(("table", "command"), COMMANDS)
-def test_every_command_checks_what_it_reads(
-    run: Path, table: str, command: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    shard = list_shards(run / table)[-1]
+def test_every_command_checks_what_it_reads(sample_copy, table, command, capsys):
+    shard = list_shards(sample_copy / table)[-1]
     halve(shard)
-    out = run.parent / "out"
-    words = command.replace("HERE", " ".join(HERE)).format(run=run, out=out).split()
+    out = sample_copy.parent / "out"
+    words = command.replace("HERE", " ".join(HERE)).format(run=sample_copy, out=out).split()
     assert f"{table}/{shard.name} is damaged: its bytes are not" in refused(words, capsys)
     assert not out.exists() or not any(out.iterdir())
 
 
-def test_the_lexicon_of_another_run_is_checked(
-    run: Path, sample_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_lexicon_of_another_run_is_checked(sample_copy, sample_run, tmp_path, capsys):
     other = Path(shutil.copytree(sample_run, tmp_path / "other"))
     halve(other / "lexicon" / "part-00000.parquet")
-    said = refused(
-        ["build", "--output", str(run), "--only", "lexicon", "--set", f"lexicon={other}", "--overwrite", *HERE], capsys
-    )
+    flags = ["--only", "lexicon", "--set", f"lexicon={other}", "--overwrite", *HERE]
+    said = refused(["build", "--output", str(sample_copy), *flags], capsys)
     assert "other/lexicon/part-00000.parquet is damaged: its bytes are not" in said
 
 
 @pytest.mark.parametrize("table", ["captions", "negatives", "features"])
 @pytest.mark.parametrize("flags", [(), ("--seeds", "1")])
-def test_a_training_checks_what_it_reads(
-    tmp_path: Path, table: str, flags: tuple[str, ...], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_training_checks_what_it_reads(tmp_path, table, flags, capsys):
     run = write_world(tmp_path / "run", (("train", 12), ("test", 4)))
     halve(run / table / "part-00000.parquet")
     arguments = [str(run), "--model", "vse-c", "--output", str(tmp_path / "model"), "--set", "validation_images=4"]

@@ -41,19 +41,14 @@ def expected(sample_run: Path, tmp_path_factory: pytest.TempPathFactory) -> dict
 
 
 @pytest.mark.filterwarnings("ignore")  # libraries warn of one another
-@pytest.mark.parametrize(
-    "rows",
-    [
-        by("pandas", lambda pandas, folder: len(pandas.read_parquet(folder))),
-        by("polars", lambda polars, folder: polars.read_parquet(folder).height),
-        by("duckdb", lambda duckdb, folder: len(duckdb.sql(f"FROM '{folder}/*.parquet'").fetchall())),
-        by("dask.dataframe", lambda dask, folder: len(dask.read_parquet(folder).compute(scheduler="synchronous"))),
-        by_datasets,
-    ],
-)
-def test_every_table_opens_by_its_folder(
-    rows: Callable[[str], int], expected: dict[str, int], datasets_cache: Path
-) -> None:
+@pytest.mark.parametrize("rows", [
+    by("pandas", lambda pandas, folder: len(pandas.read_parquet(folder))),
+    by("polars", lambda polars, folder: polars.read_parquet(folder).height),
+    by("duckdb", lambda duckdb, folder: len(duckdb.sql(f"FROM '{folder}/*.parquet'").fetchall())),
+    by("dask.dataframe", lambda dask, folder: len(dask.read_parquet(folder).compute(scheduler="synchronous"))),
+    by_datasets,
+])  # fmt: skip
+def test_every_table_opens_by_its_folder(rows, expected, datasets_cache):
     assert {folder: rows(folder) for folder in expected} == expected
     assert all(list_shards(folder) == sorted(folder.iterdir()) for folder in map(Path, expected))  # shards only
     assert {Path(folder).name for folder in expected} >= {"captions", "parses", "negatives", "features", "components"}

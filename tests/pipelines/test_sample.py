@@ -4,7 +4,7 @@ import csv
 import gzip
 import json
 import re
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,13 +15,6 @@ from negcap.pipelines import sample
 
 PHOTOS = 110
 CAPTIONS_PER_PHOTO = 5
-FREQUENT_HEADS = "man woman dog table street car ball horse boat child boy girl".split()
-PREPOSITIONS = (
-    "on under behind above beside between near inside across along through over around against at by beneath "
-    "below toward past"
-).split() + ["next to", "in front of", "on top of"]
-NUMBERS = "one two three four five six seven eight ten twelve 4 12".split()
-QUANTITIES = ["a couple of", "a pair of", "a group of", "several", "some", "a dozen", "a glass of", "many"]
 
 
 def words(text: str) -> list[str]:
@@ -37,15 +30,6 @@ def corpus() -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def captions(corpus: dict[str, Any]) -> list[str]:
     return [annotation["caption"] for annotation in corpus["annotations"]]
-
-
-@pytest.fixture(scope="module")
-def photos(corpus: dict[str, Any]) -> dict[int, list[str]]:
-    """image id -> its captions."""
-    photos: dict[int, list[str]] = defaultdict(list)
-    for annotation in corpus["annotations"]:
-        photos[annotation["image_id"]].append(annotation["caption"])
-    return photos
 
 
 def test_coco_sections_and_licence(corpus: dict[str, Any]) -> None:
@@ -76,14 +60,6 @@ def test_clean_text_of_the_length_of_annotators(captions: list[str]) -> None:
     lengths = [len(caption.split()) for caption in captions]
     assert 10 <= sum(lengths) / len(lengths) <= 13 and min(lengths) >= 6 and max(lengths) <= 20
     assert 0.75 * len(captions) <= sum(caption.endswith(".") for caption in captions) < 0.95 * len(captions)
-
-
-def test_phrases_occur_and_frequent_heads_recur(captions: list[str], photos: dict[int, list[str]]) -> None:
-    said = " | ".join(" ".join(words(caption)) for caption in captions)
-    assert [phrase for phrase in PREPOSITIONS + NUMBERS + QUANTITIES if not re.search(rf"\b{phrase}\b", said)] == []
-    for head in FREQUENT_HEADS:
-        forms = {head, {"man": "men", "woman": "women", "child": "children"}.get(head, head + "s")}
-        assert sum(any(forms & set(words(text)) for text in texts) for texts in photos.values()) >= 10, head
 
 
 def published_captions(folder: Path) -> Iterator[str]:

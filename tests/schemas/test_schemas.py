@@ -29,15 +29,12 @@ def items(values: list) -> pa.Table:
     return pa.Table.from_arrays([pa.array(values, NESTED.field(0).type)], names=["items"])
 
 
-@pytest.mark.parametrize(
-    ("table", "message"),
-    [
-        (pa.table({"other": [1]}), r"nested: columns must be \['items'\], were: \['other'\]"),
-        (pa.table({"items": [1]}), r"nested.items: type must be .*, was: int64"),
-        (items([None]), r"nested.items: must not be null"),
-        (items([[{"x": None}]]), r"nested.items\[\].x: must not be null"),
-    ],
-)
+@pytest.mark.parametrize(("table", "message"), [
+    (pa.table({"other": [1]}), r"nested: columns must be \['items'\], were: \['other'\]"),
+    (pa.table({"items": [1]}), r"nested.items: type must be .*, was: int64"),
+    (items([None]), r"nested.items: must not be null"),
+    (items([[{"x": None}]]), r"nested.items\[\].x: must not be null"),
+])  # fmt: skip
 def test_check_names_what_does_not_fit(table, message):
     check(items([[{"x": 1}], []]).cast(NESTED), NESTED)
     with pytest.raises(ValueError, match=message):

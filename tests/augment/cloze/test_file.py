@@ -48,27 +48,24 @@ def as_bytes(text: str) -> np.ndarray:
     return np.frombuffer(text.encode(), np.uint8)
 
 
-@pytest.mark.parametrize(
-    ("name", "array", "message"),
-    [
-        ("units", None, "named units"),
-        ("bias", None, "bias"),
-        ("distance", None, "of another shape"),
-        ("bias", np.zeros(7), "of another shape: bias"),
-        ("bias", np.zeros((6, 1)), "of another shape: bias"),
-        ("more", np.zeros(7), "unknown or of another shape: more"),
-        ("query.weight", np.zeros((8, 8)), "query.weight"),
-        ("distance", np.zeros((3, 2, 8)), "of another shape"),
-        ("units", as_bytes("\n".join((*SPECIAL, "a", "a", "b"))), "units must be distinct"),
-        ("units", as_bytes("a\nb\nc\nd\ne\nf"), "units must be distinct and begin with <s>"),
-        ("units", as_bytes("\n".join((*SPECIAL, "a"))), "a cloze model of 4 units"),
-        ("units", np.zeros(3), "named units"),
-        ("query.weight", np.zeros((8, 16), np.float16), "query.weight must be a matrix of int16"),
-        ("query.weight.bits", None, "whole numbers with .bits for query.weight"),
-        ("query.weight", np.full((8, 16), 1025, np.int16), "query.weight: each row must sum to at most 16384"),
-        ("embedding.weight", np.full((6, 8), -1025, np.int16), "at most 1024 units, the largest has 1025"),
-    ],
-)
+@pytest.mark.parametrize(("name", "array", "message"), [
+    ("units", None, "named units"),
+    ("bias", None, "bias"),
+    ("distance", None, "of another shape"),
+    ("bias", np.zeros(7), "of another shape: bias"),
+    ("bias", np.zeros((6, 1)), "of another shape: bias"),
+    ("more", np.zeros(7), "unknown or of another shape: more"),
+    ("query.weight", np.zeros((8, 8)), "query.weight"),
+    ("distance", np.zeros((3, 2, 8)), "of another shape"),
+    ("units", as_bytes("\n".join((*SPECIAL, "a", "a", "b"))), "units must be distinct"),
+    ("units", as_bytes("a\nb\nc\nd\ne\nf"), "units must be distinct and begin with <s>"),
+    ("units", as_bytes("\n".join((*SPECIAL, "a"))), "a cloze model of 4 units"),
+    ("units", np.zeros(3), "named units"),
+    ("query.weight", np.zeros((8, 16), np.float16), "query.weight must be a matrix of int16"),
+    ("query.weight.bits", None, "whole numbers with .bits for query.weight"),
+    ("query.weight", np.full((8, 16), 1025, np.int16), "query.weight: each row must sum to at most 16384"),
+    ("embedding.weight", np.full((6, 8), -1025, np.int16), "at most 1024 units, the largest has 1025"),
+])  # fmt: skip
 def test_a_file_of_other_arrays_is_refused(model, name, array, message):
     change(model, name, array)
     with pytest.raises(ValueError, match=message) as raised:

@@ -24,16 +24,13 @@ def test_a_norm_list_takes_the_place_of_the_score(tmp_path):
     assert (norms.score("dog"), norms.score("hot dog"), norms.score("cat")) == (0.1, 0.1, None)
 
 
-@pytest.mark.parametrize(
-    ("data", "message"),
-    [
-        (b"dog\t0.1\nidea high\n", "norms.txt:2: a line must be word<TAB>score, was: idea high"),
-        (b"", "must hold at least one line"),
-        (b"dog\tnan\n", "norms.txt:1: "),
-        (b"\t0.5\n", "norms.txt:1: "),
-        (b"d\xffg\t0.5\n", "norms.txt:1: must be UTF-8 text, plain or gzipped"),
-    ],
-)
+@pytest.mark.parametrize(("data", "message"), [
+    (b"dog\t0.1\nidea high\n", "norms.txt:2: a line must be word<TAB>score, was: idea high"),
+    (b"", "must hold at least one line"),
+    (b"dog\tnan\n", "norms.txt:1: "),
+    (b"\t0.5\n", "norms.txt:1: "),
+    (b"d\xffg\t0.5\n", "norms.txt:1: must be UTF-8 text, plain or gzipped"),
+])  # fmt: skip
 def test_a_bad_norm_list_names_file_and_line(tmp_path, data, message):
     (tmp_path / "norms.txt").write_bytes(data)
     with pytest.raises(ValueError, match=message):

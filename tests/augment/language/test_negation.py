@@ -11,7 +11,7 @@ from negcap.augment.language.parse import parse
 from negcap.augment.operators import PRESETS
 from negcap.augment.truth.estimates import MAX_P_TRUE
 from negcap.pipelines.api.augmenter import _load_resources
-from tests.augment.fixtures import accepted
+from tests.augment.fixtures import UNLIMITED, accepted
 from tests.cases import cases_of
 
 CASES = cases_of(__file__)["negation"]
@@ -24,10 +24,9 @@ OPERATORS = tuple(name for name in PRESETS["all"] if name not in ("negation", "t
 
 def plain(line: str) -> str:
     """A line of DENIED as it would be written."""
-    text = ". ".join(sentence[:1].upper() + sentence[1:].lower() for sentence in line.split(" . ")).replace(
-        "can not", "cannot"
-    )
-    for apart, written in ((" .", "."), (" ,", ","), (" ?", "?"), (" n't", "n't"), ("no one . a", "no one. A")):
+    text = ". ".join(sentence[:1].upper() + sentence[1:].lower() for sentence in line.split(" . "))
+    marks = {" .": ".", " ,": ",", " ?": "?", " n't": "n't", "no one . a": "no one. A"}
+    for apart, written in {"can not": "cannot", **marks}.items():
         text = text.replace(apart, written)
     return text
 
@@ -46,9 +45,7 @@ def denied_characters(line: str, text: str) -> set[int]:
 def test_nothing_is_replaced_that_is_denied():
     lexicon, truth = _load_resources("reference", ("", "", ""), MAX_P_TRUE, None)
     captions = parse([plain(line) for line in DENIED])
-    config = NegativesConfig(
-        operators=OPERATORS, per_family=30, preferred_unnatural=1.0, max_unnatural=1.0, max_compatible=1.0
-    )
+    config = NegativesConfig(operators=OPERATORS, per_family=30, **UNLIMITED)
     made = generate_for_images([[caption] for caption in captions], lexicon, config, truth).results
     changed = []
     for line, caption, results in zip(DENIED, captions, made, strict=True):
@@ -70,20 +67,15 @@ def test_nothing_is_replaced_that_is_denied():
 
 
 # Nothing is made of these, since the parse or too little is known of the rest.
-REFUSED = frozenset(
-    line
-    for line in DENIED
-    if line.startswith(
-        (
-            "A kitchen WITH",
-            "A beach DEVOID",
-            "A man NOT LOOKING",
-            "A group of people NONE",
-            "Two boys , NEITHER",
-            "It is",
-        )
-    )
+STARTS = (
+    "A kitchen WITH",
+    "A beach DEVOID",
+    "A man NOT LOOKING",
+    "A group of people NONE",
+    "Two boys , NEITHER",
+    "It is",
 )
+REFUSED = frozenset(line for line in DENIED if line.startswith(STARTS))
 
 
 @pytest.mark.parametrize(("text", "expected"), CASES["bounds"])
@@ -116,9 +108,7 @@ def test_a_number_that_is_one_of_several_is_not_replaced(text, without_floors):
 def test_an_exact_number_is_no_bound(text):
     (caption,) = parse([text])
     numbers = numbers_of(caption)
-    assert numbers and not [
-        number for number in numbers if bound_of(caption, number) or leaves_count_open(caption, number)
-    ]
+    assert numbers and not any(bound_of(caption, number) or leaves_count_open(caption, number) for number in numbers)
 
 
 @pytest.mark.parametrize(("text", "denied"), CASES["denied"])

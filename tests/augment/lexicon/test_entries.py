@@ -60,12 +60,6 @@ def test_frequent_is_more_than_200_at_the_papers_size():
     assert [*map(default_min_count, (1, 35_000, 283_218, 566_435, 10**7))] == [5, 13, 101, 201, 201]
 
 
-# fmt: skip
-
-
-# fmt: skip
-
-
 def table(rows: list) -> pa.Table:
     return pa.Table.from_pylist([dict(zip(LEXICON.names, row, strict=True)) for row in rows], schema=LEXICON)
 

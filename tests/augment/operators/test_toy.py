@@ -24,7 +24,7 @@ from negcap.augment.slots.nouns import Slot
 from negcap.augment.truth.contradiction import Violation, said_by_sibling
 from negcap.schemas.fields import check
 from negcap.schemas.negatives import NEGATIVES, REJECTIONS
-from tests.augment.fixtures import captions_of, parse_texts, sample_lexicon
+from tests.augment.fixtures import UNLIMITED, captions_of, parse_texts, sample_lexicon
 
 SIDES = {"left": "right", "right": "left"}
 TEXTS = ["A dog on the left of a cat.", "A cat is right behind a dog.", "A cat near a dog."]
@@ -56,7 +56,7 @@ class Made(NamedTuple):
 def made(monkeypatch: pytest.MonkeyPatch, images: list[str]) -> Made:
     """What the new operator makes of the texts, each of the image beside it."""
     monkeypatch.setitem(OPERATORS, "mirror", Mirror("mirror", Traits("relation", 0.5)))
-    config = NegativesConfig(operators=("mirror", "noun"), preferred_unnatural=1.0, max_unnatural=1.0, max_compatible=1)
+    config = NegativesConfig(operators=("mirror", "noun"), **UNLIMITED)
     parses = parse_texts(TEXTS, images, [f"c{number}" for number in range(len(TEXTS))])
     tables, counts = generate_tables(parses, sample_lexicon(), config)
     check(tables["negatives"], NEGATIVES)
@@ -137,13 +137,12 @@ def with_adverbs(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_new_kind_is_a_row_and_an_operator():
     texts = ["A dog runs quickly.", "A dog eats slowly.", "A man looks closely at a dog.", "A dog happily runs."]
     parses = parse_texts(texts, ["i0", "i0", "i1", "i2"], [f"c{number}" for number in range(4)])
-    lexicon = Lexicon.from_table(
-        select_entries(count_captions([*from_parses(parses)] * 2), 1, Concreteness.load(), 0.0)
-    )
+    counted = count_captions([*from_parses(parses)] * 2)
+    lexicon = Lexicon.from_table(select_entries(counted, 1, Concreteness.load(), 0.0))
     assert gather_evidence([captions_of(*texts[:2])])[0].sibling_mentions["adverb"] == {("eat", "slowly")}
     words = {"quickly", "slowly", "closely", "happily"}
     assert set(lexicon.entries("adverb").names) == words
-    config = NegativesConfig(operators=("adverb",), preferred_unnatural=1.0, max_unnatural=1.0, max_compatible=1.0)
+    config = NegativesConfig(operators=("adverb",), **UNLIMITED)
     tables, counts = generate_tables(parses, lexicon, config)
     made = {(row["caption_id"], row["text"]) for row in tables["negatives"].to_pylist()}
     assert {text for caption, text in made if caption == "c0"} == {"A dog runs closely.", "A dog runs happily."}

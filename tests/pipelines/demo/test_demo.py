@@ -57,9 +57,7 @@ def ask(demo: Demo, headers: dict[str, str] | None = None, **question: Any) -> t
 
 
 @pytest.mark.parametrize("operators", ["vse-c", ["noun", "attribute"]])
-def test_the_answer_has_the_rows_of_the_library_and_of_the_code_it_shows(
-    operators: str | list[str], server: Demo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_answer_has_the_rows_of_the_library_and_of_the_code_it_shows(operators, server, tmp_path, monkeypatch):
     captions = ["A dog 🐕 sleeps on a red couch.", 'It\'s a "puppy", in the living room.']
     status, answer = ask(server, captions=captions, max_unnatural=0.4, operators=operators)
     assert status == 200 and [rows["caption"] for rows in answer["captions"]] == captions
@@ -84,16 +82,13 @@ def test_the_answer_has_the_rows_of_the_library_and_of_the_code_it_shows(
     assert [row["text"] for row in rows_of(Path("outputs/demo"), "negatives")] == shown
 
 
-@pytest.mark.parametrize(
-    ("question", "fact"),
-    [
-        ({"captions": [" "]}, "captions must have one that is not blank"),
-        ({"captions": ["A dog."], "operators": "noun"}, "operators must be a preset (vse-c, "),
-        ({"captions": ["A dog."], "operators": ["vse-c"]}, "operator"),
-        ({"captions": ["A dog."], "lexicon": "/etc"}, "lexicon is no setting"),
-        ({"captions": ["A" * 10_001]}, "captions left out: "),
-    ],
-)
+@pytest.mark.parametrize(("question", "fact"), [
+    ({"captions": [" "]}, "captions must have one that is not blank"),
+    ({"captions": ["A dog."], "operators": "noun"}, "operators must be a preset (vse-c, "),
+    ({"captions": ["A dog."], "operators": ["vse-c"]}, "operator"),
+    ({"captions": ["A dog."], "lexicon": "/etc"}, "lexicon is no setting"),
+    ({"captions": ["A" * 10_001]}, "captions left out: "),
+])  # fmt: skip
 def test_an_error_is_one_line(question: dict[str, Any], fact: str, server: Demo) -> None:
     status, answer = ask(server, **question)
     assert status == 400 and answer["error"].startswith(fact) and "\n" not in answer["error"]

@@ -221,9 +221,7 @@ def test_an_answer_that_drips_has_as_much_time_as_any_other(place: str, tmp_path
         assert time.monotonic() - began < 4 and len(server.bodies) == 2
 
 
-def test_a_caller_who_stops_does_not_wait_for_an_answer_that_drips(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_caller_who_stops_does_not_wait_for_an_answer_that_drips(tmp_path, monkeypatch):
     monkeypatch.setattr(client, "GRACE", 0.3)
 
     def first_only(body: dict[str, Any], number: int) -> dict[str, Any]:
@@ -309,9 +307,7 @@ def test_the_server_says_how_long_to_wait(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("concurrency", [1, 8])
 @pytest.mark.parametrize("limits, sent", [({"max_requests": 5}, 5), ({"max_total_tokens": 220}, 7)])
-def test_the_budget_is_never_exceeded_and_counts_earlier_calls(
-    limits: dict[str, int], sent: int, concurrency: int, tmp_path: Path
-) -> None:
+def test_the_budget_is_never_exceeded_and_counts_earlier_calls(limits, sent, concurrency, tmp_path):
     texts = [f"text {i:02}" for i in range(10)]  # each reserves 3 + 30 tokens, and costs 30
     with serving(echo) as server:
         answers, spent = ask(server.url, tmp_path, texts, concurrency=concurrency, **limits)

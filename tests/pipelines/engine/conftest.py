@@ -13,6 +13,7 @@ from pathlib import Path
 
 import fsspec
 import pytest
+from distributed import LocalCluster
 
 from negcap.pipelines.engine.cluster import Executor, executor
 from tests.conftest import ROOT
@@ -98,6 +99,7 @@ class DaskProcesses:
         self.folder = folder
         self.file = folder / "scheduler.json"
         self.started: list[subprocess.Popen] = []
+        self.cluster: LocalCluster | None = None
 
     def start(self, *words: str, **environment: str) -> None:
         """Start a scheduler or a worker."""
@@ -110,6 +112,11 @@ class DaskProcesses:
     def start_scheduler(self, *words: str, **environment: str) -> None:
         self.start("scheduler", "--host", "127.0.0.1", "--port", "0", *words, **environment)
 
+    def start_scheduler_here(self) -> None:
+        """A scheduler in this process, which is cheaper."""
+        self.cluster = LocalCluster(n_workers=0, host="127.0.0.1", dashboard_address=None)
+        self.file.write_text(json.dumps({"address": self.cluster.scheduler_address}))
+
     def start_worker(self, **environment: str) -> None:
         self.start("worker", "--nthreads", "1", "--no-nanny", **environment)
 
@@ -118,11 +125,18 @@ class DaskProcesses:
         wait_for(lambda: self.file.exists() and self.file.read_text().rstrip().endswith("}"))
         return str(json.loads(self.file.read_text())["address"])
 
+    def end_last(self) -> None:
+        """Kill the process that was started last."""
+        process = self.started.pop()
+        process.kill()
+        process.wait()
+
     def close(self) -> None:
         """End them; a worker without its scheduler would wait for another one."""
-        for process in reversed(self.started):
-            process.kill()
-            process.wait()
+        while self.started:
+            self.end_last()
+        if self.cluster is not None:
+            self.cluster.close()
 
 
 @pytest.fixture

@@ -6,6 +6,8 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import dask
@@ -17,8 +19,8 @@ from negcap.pipelines.engine import cluster as engine
 from negcap.pipelines.engine.cluster import executor
 from negcap.pipelines.engine.errors import ClusterError
 from tests.docs.pages import FOLDER, blocks
-from tests.pipelines.engine.conftest import WITHOUT_NEGCAP, wait_for
-from tests.pipelines.engine.toy_stages import run_toys, tree
+from tests.pipelines.engine.conftest import WITHOUT_NEGCAP, DaskProcesses, wait_for
+from tests.pipelines.engine.toy_stages import TEXTS, run_toys, tree, write_captions
 
 PAGE = FOLDER / "how-to" / "cluster.md"
 HERE = __name__
@@ -130,7 +132,7 @@ def bare(tmp_path: Path) -> dict[str, str]:
 
 @pytest.mark.dask
 def test_workers_without_negcap_are_named_with_what_to_install(run, dask_processes, bare, capsys):
-    dask_processes.start_scheduler()
+    dask_processes.start_scheduler_here()
     dask_processes.start_worker(**bare)
     why = r"\(ModuleNotFoundError: No module named 'negcap'\): install this version of negcap, "
     with pytest.raises(ClusterError, match=rf"^the worker tcp://127.0.0.1:\d+ cannot run negcap {why}"):
@@ -138,26 +140,37 @@ def test_workers_without_negcap_are_named_with_what_to_install(run, dask_process
     assert "cannot run" not in capsys.readouterr().err
 
 
+@pytest.fixture(scope="module")
+def cluster_of_one(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaskProcesses]:
+    """A scheduler and a worker; what a test adds, it ends."""
+    with closing(DaskProcesses(tmp_path_factory.mktemp("cluster"))) as processes:
+        processes.start_scheduler_here()
+        processes.start_worker()
+        yield processes
+
+
 @pytest.mark.dask
-@pytest.mark.parametrize("later", [False, True])
-def test_a_worker_without_negcap_is_left_out_whenever_it_comes(later, run, expected, dask_processes, bare, capsys):
-    dask_processes.start_scheduler()
-    dask_processes.start_worker()
-    with Client(dask_processes.address(), set_as_default=False) as other:
-        other.wait_for_workers(1)
-        if not later:
-            dask_processes.start_worker(**bare)
-            other.wait_for_workers(2)
-        pool = executor(scheduler=dask_processes.address())
-        assert len(pool.client.nthreads()) == (1 if later else 2)  # type: ignore[attr-defined]
-        if later:
-            dask_processes.start_worker(**bare)
-            other.wait_for_workers(2)
-    run_toys(run, pool=pool)
-    pool.close()
-    assert tree(run) == expected
-    [line] = re.findall("negcap: the worker .*", capsys.readouterr().err)
-    assert line.endswith("there; it is left out")
+def test_a_worker_without_negcap_is_left_out_whenever_it_comes(tmp_path, expected, cluster_of_one, bare, capsys):
+    address = cluster_of_one.address()
+    with Client(address, set_as_default=False) as other:
+        for number, later in enumerate((False, True)):
+            other.wait_for_workers(1)
+            if not later:
+                cluster_of_one.start_worker(**bare)
+                other.wait_for_workers(2)
+            pool = executor(scheduler=address)
+            assert len(pool.client.nthreads()) == (1 if later else 2)  # type: ignore[attr-defined]
+            if later:
+                cluster_of_one.start_worker(**bare)
+                other.wait_for_workers(2)
+            run = write_captions(tmp_path / str(number), TEXTS, 10)
+            run_toys(run, pool=pool)
+            pool.close()
+            assert tree(run) == expected
+            [line] = re.findall("negcap: the worker .*", capsys.readouterr().err)
+            assert line.endswith("there; it is left out")
+            cluster_of_one.end_last()
+            wait_for(lambda: len(other.nthreads()) == 1)
 
 
 def slowly(number: int) -> int:
@@ -167,19 +180,17 @@ def slowly(number: int) -> int:
 
 @pytest.mark.dask
 @pytest.mark.parametrize("own", [True, False])
-def test_a_worker_that_stands_still_is_named_with_what_to_do(own, dask_processes, monkeypatch, capsys):
+def test_a_worker_that_stands_still_is_named_with_what_to_do(own, cluster_of_one, monkeypatch, capsys):
     monkeypatch.setattr(engine, "STILL_SECONDS", 2)
     monkeypatch.setattr(engine, "LOOK_SECONDS", 0.2)
     if own:
         pool = executor(workers=2)
         stopped, _ = pool._own_processes().values()  # type: ignore[attr-defined]
     else:
-        dask_processes.start_scheduler()
-        for _ in range(2):
-            dask_processes.start_worker()
-        pool = executor(scheduler=dask_processes.address())
+        cluster_of_one.start_worker()
+        pool = executor(scheduler=cluster_of_one.address())
         wait_for(lambda: len(pool.client.nthreads()) == 2)  # type: ignore[attr-defined]
-        stopped = dask_processes.started[1].pid
+        stopped = cluster_of_one.started[1].pid
     results = pool.map(slowly, [(number,) for number in range(20)])
     done = [next(results)]
     os.kill(stopped, signal.SIGSTOP)

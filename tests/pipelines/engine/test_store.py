@@ -13,11 +13,10 @@ from negcap.pipelines.engine.output import Output
 from negcap.pipelines.engine.places import place
 from negcap.pipelines.engine.storage import files_below, write_atomically
 from tests.cases import cases_of
-from tests.conftest import SAMPLE
+from tests.conftest import HERE, SAMPLE
 from tests.pipelines.engine.toy_stages import TEXTS, run_toys, write_captions
 from tests.pipelines.models.worlds import write_world
 
-HERE = ["--scheduler", "synchronous", "--quiet"]
 BUILD = ["build", str(SAMPLE), "--limit", "6", "--set", "shard_size=15", "--set", "lexicon=own", *HERE, "--output"]
 PUBLISH = ["--format", "coco", "--license", "x", "--allow-blind", "--quiet", "--output"]
 

@@ -186,10 +186,7 @@ def test_bad_arguments_are_one_line(folder, photos, tmp_path, capsys):
             ([photos, "--onnx", tmp_path / f"{name}.onnx"], f"{name}.onnx: must be an ONNX model with one image input")
             for name in ("bad", "rows", "two")
         ),
-        (
-            [photos, "--onnx", tmp_path / "whole.onnx", "--set", "crop=8"],
-            "whole must be floats, one row per image",
-        ),
+        ([photos, "--onnx", tmp_path / "whole.onnx", "--set", "crop=8"], "whole must be floats, one row per image"),
         ([tmp_path / "empty", *onnx], "must have photos"),
     ):
         refused(capsys, said, tmp_path / "run", *arguments)

@@ -12,7 +12,8 @@ from negcap.pipelines.engine.tables import read_table, verify
 from negcap.pipelines.ingestion import grouping
 from negcap.pipelines.stages import ingest as stage
 from tests.pipelines.readers.sources import put
-from tests.pipelines.stages.test_ingest import contents, run_ingest
+from tests.pipelines.stages.test_ingest import run_ingest
+from tests.tables import content
 
 FILES = 9
 
@@ -68,7 +69,7 @@ def test_the_same_captions_from_one_part_and_from_many(folder, whole, tmp_path, 
 @pytest.mark.parametrize("pattern", ["*.parquet", "{00000..00008}.parquet", "**/0000?.parquet"])
 def test_patterns_of_files(pattern, folder, whole, tmp_path):
     run_ingest(f"{folder}/{pattern}", tmp_path / "again", shard_size=3)
-    assert contents(whole) == contents(tmp_path / "again")
+    assert content(whole) == content(tmp_path / "again")
 
 
 def test_files_of_one_name_in_several_folders(tmp_path):
@@ -103,7 +104,7 @@ def test_an_interrupted_ingest_goes_on_with_what_was_read(stopped, folder, whole
     monkeypatch.setattr(stage.readers, "read", lambda *given: (opened.append(given[3]), records(*given))[1])
     run_ingest(folder, run, shard_size=3)
     assert len(opened) == (FILES - 5 if stopped == "read_part" else 0)
-    assert contents(run) == contents(whole)
+    assert content(run) == content(whole)
 
 
 def test_a_damaged_spill_file_is_made_again(folder, whole, tmp_path, monkeypatch):
@@ -114,7 +115,7 @@ def test_a_damaged_spill_file_is_made_again(folder, whole, tmp_path, monkeypatch
     spilled = run / ".ingest/rows-00004.arrow"
     spilled.write_bytes(spilled.read_bytes()[:-90] + bytes(90))
     run_ingest(folder, run, shard_size=3)
-    assert contents(run) == contents(whole)
+    assert content(run) == content(whole)
 
 
 def test_rejected_records_stand_with_the_shards_of_their_file(tmp_path):

@@ -152,9 +152,7 @@ OWNERS = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 2), st.booleans())
 
 
 @given(OWNERS, st.integers(1, 9), st.integers(0, 99), st.booleans(), st.booleans())
-def test_sampled_negatives_belong_to_their_captions_and_are_distinct(
-    negatives: list[tuple[int, int, bool]], k: int, seed: int, even: bool, all_wanted: bool
-) -> None:
+def test_sampled_negatives_belong_to_their_captions_and_are_distinct(negatives, k, seed, even, all_wanted):
     caption, family = (torch.tensor([row[n] for row in negatives], dtype=torch.long) for n in (0, 1))
     wanted = torch.tensor([row[2] or all_wanted for row in negatives], dtype=torch.bool)
     starts = torch.searchsorted(caption, torch.arange(6))

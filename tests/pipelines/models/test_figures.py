@@ -1,7 +1,5 @@
 """Intervals over images and few trainings, computed by hand."""
 
-from collections.abc import Sequence
-
 import numpy as np
 import pytest
 
@@ -18,18 +16,13 @@ SURE = np.full(2, 10.0)  # bootstrap samples over images that are all the same
 UNSURE = np.array([10 - 0.5**0.5, 10 + 0.5**0.5])  # of variance 1
 
 
-@pytest.mark.parametrize(
-    ("values", "samples", "half"),
-    [
-        ((9.0, 10.0, 11.0), SURE, 4.302653 * (1 / 3) ** 0.5),  # v = 1 / 3, w = 0: ν = 2
-        ((9.0, 11.0), SURE, 12.706205),  # v = 2 / 2, w = 0: ν = 1
-        ((9.0, 11.0), UNSURE, 2.776445 * 2**0.5),  # v = 1, w = 1: ν = 2² / (1² / 1) = 4
-        ((10.0, 10.0, 10.0), UNSURE, 1.959964),  # v = 0, w = 1: ν is infinite
-    ],
-)
-def test_an_interval_over_images_and_trainings_is_welchs(
-    values: Sequence[float], samples: np.ndarray, half: float
-) -> None:
+@pytest.mark.parametrize(("values", "samples", "half"), [
+    ((9.0, 10.0, 11.0), SURE, 4.302653 * (1 / 3) ** 0.5),  # v = 1 / 3, w = 0: ν = 2
+    ((9.0, 11.0), SURE, 12.706205),  # v = 2 / 2, w = 0: ν = 1
+    ((9.0, 11.0), UNSURE, 2.776445 * 2**0.5),  # v = 1, w = 1: ν = 2² / (1² / 1) = 4
+    ((10.0, 10.0, 10.0), UNSURE, 1.959964),  # v = 0, w = 1: ν is infinite
+])  # fmt: skip
+def test_an_interval_over_images_and_trainings_is_welchs(values, samples, half):
     figure = MetricOfTrainings(np.array(values), samples).figure()
     assert figure.value == 10.0
     assert figure.interval == pytest.approx((10 - half, 10 + half), rel=1e-5)

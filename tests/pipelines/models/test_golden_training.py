@@ -61,9 +61,7 @@ def golden(request: pytest.FixtureRequest) -> Golden:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_a_training_has_the_losses_and_the_metrics_that_it_had(
-    english: Path, german: Path, golden: Golden, tmp_path: Path, case: str
-) -> None:
+def test_a_training_has_the_losses_and_the_metrics_that_it_had(english, german, golden, tmp_path, case):
     run = german if CASES[case]["model"] == "mha-d" else english
     folder = train(configure(run, tmp_path / "m", **{**SMALL, **CASES[case]}))
     (line,) = history(folder)

@@ -13,7 +13,9 @@ from negcap.pipelines.publish.publish import publish
 from negcap.pipelines.quality.accuracy import accuracy
 from negcap.pipelines.quality.bias.baselines import BlindReport
 from tests import runs
+from tests.conftest import HERE
 from tests.runs import Row, caption_row, negative_row
+from tests.tables import content
 
 IMAGES, TESTS = 24, 9
 TOYS, TOY_TESTS = 14, 5
@@ -81,7 +83,7 @@ def config(format: str = "sugarcrepe", **given: Any) -> PublishConfig:
 def published(run: Path, output: Path, format: str = "sugarcrepe", **given: Any) -> dict[str, bytes]:
     """What is published, by path."""
     publish(run, output, config(format, **given), say=lambda _: None)
-    return {path.relative_to(output).as_posix(): path.read_bytes() for path in output.rglob("*") if path.is_file()}
+    return content(output)
 
 
 def changed(tmp_path: Path, edit: Any) -> Path:
@@ -93,7 +95,7 @@ def changed(tmp_path: Path, edit: Any) -> Path:
 
 def refine_attributes(run: Path, copy: Path) -> Path:
     """A copy of a run of which some negatives of the operator attribute are kept as refined."""
-    options = ["--operator", "attribute", "--set", "rounds=1", "--scheduler", "synchronous", "--quiet"]
+    options = ["--operator", "attribute", "--set", "rounds=1", *HERE]
     assert main(["refine", str(copytree(run, copy)), *options]) == 0
     return copy
 

@@ -51,9 +51,7 @@ def measures(row: dict[str, Any]) -> tuple[Any, ...]:
     return row["operator"], *(number and round(number, 4) for number in numbers)
 
 
-def test_the_files_of_every_format_are_those_written_before(
-    toy: Toy, tmp_path: Path, request: pytest.FixtureRequest
-) -> None:
+def test_the_files_of_every_format_are_those_written_before(toy, tmp_path, request):
     """A digest of each format's files; of Parquet of the rows, since its bytes depend on the version of pyarrow."""
     golden = Path(__file__).parent / "golden_formats.json"
     digests = {}

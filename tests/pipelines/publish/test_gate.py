@@ -3,7 +3,6 @@
 import json
 import re
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -93,9 +92,7 @@ def test_what_cannot_be_measured_is_refused_unless_it_is_little() -> None:
     assert verdict.doubtful == {} and verdict.unmeasured == {"noun": "too few images: 1, needs 5"}
 
 
-def test_a_measure_is_kept_for_other_formats_and_made_again_if_damaged(
-    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_measure_is_kept_for_other_formats_and_made_again_if_damaged(run, tmp_path, monkeypatch):
     shutil.rmtree(run / FOLDER)
     first = published(run, tmp_path / "a", "huggingface")
     whole = {path: path.read_text() for path in (run / FOLDER).iterdir()}
@@ -152,18 +149,13 @@ def train_image(captions: Rows, negatives: Rows) -> None:
             row["split"] = "test"
 
 
-@pytest.mark.parametrize(
-    ("leak", "format", "said", "gone"),
-    [
-        (train_caption, "sugarcrepe", "1 caption of the train split also in another split", "  A "),
-        (train_sibling, "sugarcrepe++", "1 caption of the train split", "  A "),
-        (train_image, "sugarcrepe", "1 image of the train split also in another split: p000.jpg", "p000.jpg"),
-    ],
-)
+@pytest.mark.parametrize(("leak", "format", "said", "gone"), [
+    (train_caption, "sugarcrepe", "1 caption of the train split also in another split", "  A "),
+    (train_sibling, "sugarcrepe++", "1 caption of the train split", "  A "),
+    (train_image, "sugarcrepe", "1 image of the train split also in another split: p000.jpg", "p000.jpg"),
+])  # fmt: skip
 @pytest.mark.usefixtures("unmeasured")
-def test_what_is_in_train_does_not_enter_test(
-    leak: Callable[[Rows, Rows], None], format: str, said: str, gone: str, tmp_path: Path
-) -> None:
+def test_what_is_in_train_does_not_enter_test(leak, format, said, gone, tmp_path):
     run = changed(tmp_path, leak)
     with pytest.raises(RefusedError, match=said):
         published(run, tmp_path / "out", format)

@@ -31,21 +31,18 @@ Line = dict[str, str]
 Judge = Callable[[Item], tuple[str, str]]  # what is voted on an item: which text describes the image, which is fluent
 
 
-@pytest.mark.parametrize(
-    "annotators, expected",
-    [
-        # Krippendorff (2011), Computing Krippendorff's Alpha-Reliability: A (binary), B (nominal), C (missing data)
-        (("0100000010", "1110010000"), 0.095),
-        (("aabbdcccedda", "babbbccceddd"), 0.692),
-        (("123321412...", "1233224125.3", ".3332342251.", "12332441251."), 0.743),
-        # by hand: coincidences o_aa = 4, o_ab = o_ba = 1, o_bb = 2; n = 8; D_o = 2, D_e = 64 - 25 - 9 = 30
-        (("aabb", "aaab"), 1 - 7 * 2 / 30),
-        (("ab", "ab"), 1.0),
-        (("ab", "ba"), -0.5),  # worse than chance
-        (("aabb.", "aaaba"), 1 - 7 * 2 / 30),  # a unit of one vote says nothing
-        *((votes, None) for votes in (("aaa", "aaa"), ("ab.", "..c"), ("", ""), ("...", "..."))),
-    ],
-)
+@pytest.mark.parametrize("annotators, expected", [
+    # Krippendorff (2011), Computing Krippendorff's Alpha-Reliability: A (binary), B (nominal), C (missing data)
+    (("0100000010", "1110010000"), 0.095),
+    (("aabbdcccedda", "babbbccceddd"), 0.692),
+    (("123321412...", "1233224125.3", ".3332342251.", "12332441251."), 0.743),
+    # by hand: coincidences o_aa = 4, o_ab = o_ba = 1, o_bb = 2; n = 8; D_o = 2, D_e = 64 - 25 - 9 = 30
+    (("aabb", "aaab"), 1 - 7 * 2 / 30),
+    (("ab", "ab"), 1.0),
+    (("ab", "ba"), -0.5),  # worse than chance
+    (("aabb.", "aaaba"), 1 - 7 * 2 / 30),  # a unit of one vote says nothing
+    *((votes, None) for votes in (("aaa", "aaa"), ("ab.", "..c"), ("", ""), ("...", "..."))),
+])  # fmt: skip
 def test_alpha_is_as_published(annotators: tuple[str, ...], expected: float | None) -> None:
     """A character is a vote, a dot none; in any order of annotators."""
     for order in (annotators, annotators[::-1]):

@@ -154,9 +154,7 @@ def pairs(run: Path, table: str) -> set[tuple[str, str]]:
     return {(row["caption"], row["text"]) for row in rows_of(run, table)}
 
 
-def test_rows_on_the_page_are_rows_of_the_run_beside_the_other_captions_of_their_image(
-    sample: tuple[str, pa.Table], sample_run: Path
-) -> None:
+def test_rows_on_the_page_are_rows_of_the_run_beside_the_other_captions_of_their_image(sample, sample_run):
     shown_page = Page(sample[0])
     shown = shown_page.shown
     operators = {row["operator"] for row in rows_of(sample_run, "negatives")}
@@ -391,9 +389,7 @@ def test_an_accuracy_below_chance_is_a_headline_reversed() -> None:
         ),
     ],
 )  # fmt: skip
-def test_the_verdict_is_that_of_the_refined_negatives_and_says_what_to_do(
-    tables: dict[str, Blindness], kind: str, said: str, command: str
-) -> None:
+def test_the_verdict_is_that_of_the_refined_negatives_and_says_what_to_do(tables, kind, said, command):
     verdict = page.verdict_on(tables)
     assert (verdict.kind, verdict.command) == (kind, command) and said in verdict.headline
 

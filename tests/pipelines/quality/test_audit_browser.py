@@ -3,7 +3,6 @@
 import html
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -122,25 +121,20 @@ def test_nothing_runs_out_of_the_window(page: str, tmp_path: Path) -> None:
     assert browse(page, WIDTHS, tmp_path) == [[width, 0] for width in (320, 400, 700, 1100, 1400)]
 
 
-@pytest.mark.parametrize(
-    ("asked", "wanted", "word"),
-    [
-        ("words=horse", lambda row: True, "horse"),
-        (
-            "words=horse&operator=noun&kind=negatives",
-            lambda row: row["operator"] == "noun" and "reason" not in row,
-            "horse",
-        ),
-        (
-            "kind=likely_true&p_true_to=0.5",
-            lambda row: row.get("reason") == "likely_true" and row["p_true"] is not None and row["p_true"] <= 0.5,
-            "",
-        ),
-    ],
-)
-def test_the_search_finds_what_the_tables_have(
-    asked: str, wanted: Callable[[dict[str, Any]], bool], word: str, written: Path, sample_run: Path, tmp_path: Path
-) -> None:
+@pytest.mark.parametrize(("asked", "wanted", "word"), [
+    ("words=horse", lambda row: True, "horse"),
+    (
+        "words=horse&operator=noun&kind=negatives",
+        lambda row: row["operator"] == "noun" and "reason" not in row,
+        "horse",
+    ),
+    (
+        "kind=likely_true&p_true_to=0.5",
+        lambda row: row.get("reason") == "likely_true" and row["p_true"] is not None and row["p_true"] <= 0.5,
+        "",
+    ),
+])  # fmt: skip
+def test_the_search_finds_what_the_tables_have(asked, wanted, word, written, sample_run, tmp_path):
     """The page is opened from the disk, as its readers do."""
     found = document(f"{written.as_uri()}#{asked}", tmp_path)
     tables = ("negatives", "positives", "rejections")

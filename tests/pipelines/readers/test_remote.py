@@ -50,23 +50,20 @@ def error_line(url: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> st
 CANNOT = "cannot be read"
 
 
-@pytest.mark.parametrize(
-    "url, said",
-    [
-        ("http://HOST/500.csv", f"http://HOST/500.csv: {CANNOT}: ClientResponseError: 500"),
-        ("http://HOST/404.csv", "http://HOST/404.csv: no such file or folder"),
-        ("http://me:secret@HOST/403.csv?token=secret", f"http://HOST/403.csv: {CANNOT}: ClientResponseError: 403"),
-        ("http://HOST/half.csv", f"http://HOST/half.csv: {CANNOT}: ClientPayloadError: Response payload"),
-        ("http://127.0.0.1:1/a.csv", f"http://127.0.0.1:1/a.csv: {CANNOT}: Cannot connect to host 127.0.0.1:1"),
-        ("zip://a.csv::http://HOST/500.zip", "zip://a.csv::http://HOST/500.zip: no such file or folder, or not readab"),
-        ("ftp://me:secret@127.0.0.1:1/a.csv", f"ftp://127.0.0.1:1/a.csv: {CANNOT}: [Errno 111] Connection refuse"),
-        ("s3://bucket/a.csv", f"s3://bucket/a.csv: {CANNOT}: EndpointConnectionError: Could not connect to the"),
-        *(
-            (url, f"{url}: cannot be opened: ")
-            for url in ("data:text/csv,a", "reference://a.csv", "nowhere://a.csv", "zip://a::generic://b.zip")
-        ),
-    ],
-)
+@pytest.mark.parametrize("url, said", [
+    ("http://HOST/500.csv", f"http://HOST/500.csv: {CANNOT}: ClientResponseError: 500"),
+    ("http://HOST/404.csv", "http://HOST/404.csv: no such file or folder"),
+    ("http://me:secret@HOST/403.csv?token=secret", f"http://HOST/403.csv: {CANNOT}: ClientResponseError: 403"),
+    ("http://HOST/half.csv", f"http://HOST/half.csv: {CANNOT}: ClientPayloadError: Response payload"),
+    ("http://127.0.0.1:1/a.csv", f"http://127.0.0.1:1/a.csv: {CANNOT}: Cannot connect to host 127.0.0.1:1"),
+    ("zip://a.csv::http://HOST/500.zip", "zip://a.csv::http://HOST/500.zip: no such file or folder, or not readab"),
+    ("ftp://me:secret@127.0.0.1:1/a.csv", f"ftp://127.0.0.1:1/a.csv: {CANNOT}: [Errno 111] Connection refuse"),
+    ("s3://bucket/a.csv", f"s3://bucket/a.csv: {CANNOT}: EndpointConnectionError: Could not connect to the"),
+    *(
+        (url, f"{url}: cannot be opened: ")
+        for url in ("data:text/csv,a", "reference://a.csv", "nowhere://a.csv", "zip://a::generic://b.zip")
+    ),
+])  # fmt: skip
 def test_what_fails_elsewhere_is_one_line_without_credentials(url, said, host, tmp_path, monkeypatch, capsys):  # type: ignore[no-untyped-def]
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "secret")

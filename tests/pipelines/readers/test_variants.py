@@ -16,19 +16,12 @@ from negcap.pipelines.readers.cells import captions_in
 from negcap.pipelines.readers.record import MAX_CAPTIONS, MAX_TEXT
 from tests.pipelines.readers.sources import Case, Files, content, put, read
 from tests.pipelines.readers.test_formats import COCO, COMPRESS, CSV, FILES, TEN_LINES, multi30k
+from tests.pipelines.readers.test_layouts import conversation, pair
 
 OWL, HEN, DOG, BALL = "Two owls stare .", "A hen sits.", "A dog sleeps.", "A dog's ball."
 TWO = [("1.jpg", OWL), ("2.jpg", HEN)]
 ONE_IMAGE = [("1.jpg", OWL), ("1.jpg", HEN)]
 NUMBERED = [("1", OWL), ("2", HEN)]
-
-
-def pair(image: str, *texts: str, **more: Any) -> dict[str, Any]:
-    return {"image": image, "caption": list(texts) if len(texts) > 1 else texts[0], **more}
-
-
-def conversation(answer: str) -> list[dict[str, str]]:
-    return [{"from": "human", "value": "<image>\nWhat is in the picture?"}, {"from": "gpt", "value": answer}]
 
 
 def false_at(*numbers: int) -> list[str]:

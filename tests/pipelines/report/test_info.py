@@ -8,6 +8,7 @@ from negcap.pipelines.cli import main
 from negcap.pipelines.engine.shards import list_shards
 from negcap.pipelines.report.info import columns_of, read_info, size
 from negcap.schemas.captions import CAPTIONS
+from tests.conftest import HERE
 from tests.tables import rows_of
 
 
@@ -30,12 +31,11 @@ def test_info_counts_what_the_tables_hold(sample_run: Path) -> None:
     assert tables["rejections"]["stage"] == "negatives"
 
 
-def test_info_tells_what_no_longer_fits(sample_run: Path, tmp_path: Path) -> None:
-    run = Path(shutil.copytree(sample_run, tmp_path / "run"))
-    again = ["--set", "min_count=9", "--overwrite", "--scheduler", "synchronous", "--quiet"]
-    assert main(["build", "--output", str(run), "--only", "lexicon", *again]) == 0
-    shutil.rmtree(run / "balance")
-    states = {table["name"]: table["state"] for table in read_info(run)["tables"]}
+def test_info_tells_what_no_longer_fits(sample_copy: Path) -> None:
+    again = ["--set", "min_count=9", "--overwrite", *HERE]
+    assert main(["build", "--output", str(sample_copy), "--only", "lexicon", *again]) == 0
+    shutil.rmtree(sample_copy / "balance")
+    states = {table["name"]: table["state"] for table in read_info(sample_copy)["tables"]}
     assert states["lexicon"] == states["parses"] == "finished" and "balance" not in states
     assert states["truth"] == "stale: made from other lexicon" and states["negatives"].startswith("stale: ")
 

@@ -12,16 +12,13 @@ NOTHING = "noun, numeral, shuffle, preposition found nothing to change"
 GERMAN = ["Ein Hund schläft auf dem roten Sofa.", "Zwei Männer reiten am Strand."]
 
 
-@pytest.mark.parametrize(
-    ("sentences", "settings", "reason"),
-    [
-        (GERMAN, {}, r"only \d of \d+ words are English"),
-        (["A dog sleeps on a couch.", "A man rides a horse."], {"lexicon": "own"}, r"vocabulary has only \d+ words"),
-        (["Hello.", "Thanks!"], {}, f'{NOTHING}. The first caption, "Hello.", was read as without any content word'),
-        (["A dog sleeps."], {"operators": "swap_attribute"}, "swap_attribute found nothing to change.* excluded=true"),
-        (["A man rides a horse."], {"operators": "noun", "max_true": 0.0}, r"all candidates .* \(.*likely_true \d+"),
-    ],
-)
+@pytest.mark.parametrize(("sentences", "settings", "reason"), [
+    (GERMAN, {}, r"only \d of \d+ words are English"),
+    (["A dog sleeps on a couch.", "A man rides a horse."], {"lexicon": "own"}, r"vocabulary has only \d+ words"),
+    (["Hello.", "Thanks!"], {}, f'{NOTHING}. The first caption, "Hello.", was read as without any content word'),
+    (["A dog sleeps."], {"operators": "swap_attribute"}, "swap_attribute found nothing to change.* excluded=true"),
+    (["A man rides a horse."], {"operators": "noun", "max_true": 0.0}, r"all candidates .* \(.*likely_true \d+"),
+])  # fmt: skip
 def test_the_reason_is_told(sentences: list[str], settings: dict[str, Any], reason: str) -> None:
     with pytest.warns(UserWarning, match=f"no negatives: .*{reason}"):
         assert negcap.negatives(sentences, **{"lexicon": "reference", **settings}).empty

@@ -119,10 +119,8 @@ def test_a_long_stage_says_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> Non
     with progress.stage("parse", 4):
         for _ in range(3):
             progress.advance(2500)
-    assert stream.getvalue().splitlines() == [
-        "parse: 50%, 5,000 captions (417/s)",
-        "parse: 7,500 captions in 24.0 s (312/s)",
-    ]
+    lines = ["parse: 50%, 5,000 captions (417/s)", "parse: 7,500 captions in 24.0 s (312/s)"]
+    assert stream.getvalue().splitlines() == lines
 
 
 def test_every_shard_has_a_line_and_a_second_run_adds_none(tmp_path: Path) -> None:

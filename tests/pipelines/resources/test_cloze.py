@@ -214,9 +214,7 @@ def model(command: list[str], tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_the_same_input_gives_the_same_bytes_which_say_what_they_were_made_from(
-    model: Path, command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_same_input_gives_the_same_bytes_which_say_what_they_were_made_from(model, command, tmp_path, capsys):
     again = tmp_path / "model.npz"
     assert main([*command, str(again)]) == 0
     shown = capsys.readouterr()
@@ -251,9 +249,7 @@ def test_a_model_is_continued_on_other_captions(model: Path, tmp_path: Path) -> 
     assert about["continues"] == read_about(model) and about["training"]["learning_rate"] == 5e-4
 
 
-def test_bad_input_is_answered_in_one_line(
-    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_bad_input_is_answered_in_one_line(model, tmp_path, capsys, monkeypatch):
     rare = lines(tmp_path / "rare.txt", "Every word once only.")
     cases = {
         "no such file": "absent.json",

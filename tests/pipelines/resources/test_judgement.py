@@ -29,7 +29,7 @@ def test_what_is_written_rates_as_raters_of_pairs_do(tmp_path: Path) -> None:
     compatible = np.where(each % 4 < 2, 1.0, np.nan)  # who was not asked has not said no
     answers = np.stack([(unnatural & ~lists).astype(float), compatible], axis=1)
     labels = Labels([""] * COUNT, [""] * COUNT, answers, lists, np.ones(COUNT))
-    config = JudgementConfig(hidden=8, products=2, epochs=40, batch=20, learning_rate=1e-2, weight_decay=0.01)
+    config = JudgementConfig(hidden=8, products=2, epochs=20, batch=20, learning_rate=2e-2, weight_decay=0.01)
     network = fit(given, labels, config)
     of_pairs, of_lists = (predict(network, given, np.full(COUNT, shown)) for shown in (False, True))
     assert of_pairs[unnatural, 0].mean() > of_pairs[~unnatural, 0].mean() + 0.2
@@ -68,14 +68,11 @@ def test_the_command_gives_a_model_raters(tmp_path: Path, capsys: pytest.Capture
     rater_model_of(ClozeModel.load(output))
 
 
-@pytest.mark.parametrize(
-    ("row", "message"),
-    [
-        (("A dog.", "A cat.", "both", "1", "0", "0"), "shown must be list or pair, was: both"),
-        (("A dog.", "A cat.", "pair", "many", "0", "0"), "weight must be a number: .*many"),
-        (("A dog.", "A cat.", "pair", "1", "2", "0"), "odd must be 1, 0 or empty, was: 2"),
-    ],
-)
+@pytest.mark.parametrize(("row", "message"), [
+    (("A dog.", "A cat.", "both", "1", "0", "0"), "shown must be list or pair, was: both"),
+    (("A dog.", "A cat.", "pair", "many", "0", "0"), "weight must be a number: .*many"),
+    (("A dog.", "A cat.", "pair", "1", "2", "0"), "odd must be 1, 0 or empty, was: 2"),
+])  # fmt: skip
 def test_bad_labels_are_answered(row: tuple[str, ...], message: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=message):
         read_labels(table(tmp_path / "labels.tsv", row))

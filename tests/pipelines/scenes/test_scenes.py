@@ -200,9 +200,7 @@ def test_negatives_of_scenes_are_false(tallies: dict[str, OperatorCounts]) -> No
     assert tallies["shuffle"]["share"] is not None and tallies["true_negation"]["should_be"] == "true"
 
 
-def test_a_true_negative_is_found_and_shown(
-    world: Path, tallies: dict[str, OperatorCounts], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_true_negative_is_found_and_shown(world, tallies, tmp_path, capsys):
     run = Path(shutil.copytree(world, tmp_path / "run"))
     negatives = next(read_table(run, "negatives"))
     nouns = negatives.filter(pc.equal(negatives["operator"], "noun"))

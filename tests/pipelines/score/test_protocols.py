@@ -107,16 +107,13 @@ def test_a_set_may_have_one_image() -> None:
     assert all(not outcome.blind.any() for outcome in measure(random_vectors(tests), tests)[:4])  # all texts tie
 
 
-@pytest.mark.parametrize(
-    ("texts", "wanted"),
-    [
-        ([[1, 0], [0, 1]], (1, 1, 1)),
-        ([[0.9, 0.1], [0.95, 0.2]], (0, 0, 0)),
-        ([[0.9, 0.5], [0.8, 0.6]], (1, 0, 0)),
-        ([[0.9, 0.5], [0.95, 0.99]], (0, 1, 0)),
-        ([[1, 1], [1, 1]], (0, 0, 0)),
-    ],
-)
+@pytest.mark.parametrize(("texts", "wanted"), [
+    ([[1, 0], [0, 1]], (1, 1, 1)),
+    ([[0.9, 0.1], [0.95, 0.2]], (0, 0, 0)),
+    ([[0.9, 0.5], [0.8, 0.6]], (1, 0, 0)),
+    ([[0.9, 0.5], [0.95, 0.99]], (0, 1, 0)),
+    ([[1, 1], [1, 1]], (0, 0, 0)),
+])  # fmt: skip
 def test_winoground(texts: list[list[float]], wanted: tuple[int, ...]) -> None:
     images = (NamedImage("a", "a.jpg"), NamedImage("b", "b.jpg"))
     tests = build_test_set([TwoImages(images, ("mug in grass", "grass in mug"), "swap")])

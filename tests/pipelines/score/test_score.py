@@ -13,12 +13,7 @@ from negcap.pipelines.cli import main
 from negcap.pipelines.engine.progress import Progress
 from negcap.pipelines.engine.tables import verify
 from negcap.pipelines.models.clip.pretrained import locate_open_clip, read_open_clip
-from negcap.pipelines.score.encoders import (
-    HuggingFaceEncoder,
-    OpenClipEncoder,
-    SentenceTransformersEncoder,
-    embed,
-)
+from negcap.pipelines.score.encoders import HuggingFaceEncoder, OpenClipEncoder, SentenceTransformersEncoder, embed
 from negcap.pipelines.score.protocols import unit
 from negcap.pipelines.score.score import ModelScores, score, to_text, write_lists
 from negcap.pipelines.score.test_set import ScoreConfig, TestSet, read_test_set
@@ -54,9 +49,7 @@ def values(source: Path, model: str, config: ScoreConfig) -> dict[tuple[str, str
 
 
 @pytest.mark.parametrize("kind", ["clip", "siglip"])
-def test_a_model_of_transformers_scores_as_its_own_forward_pass(
-    kind: str, run: Path, photos: Path, tmp_path: Path
-) -> None:
+def test_a_model_of_transformers_scores_as_its_own_forward_pass(kind, run, photos, tmp_path):
     import torch
     import transformers
     from PIL import Image
@@ -176,9 +169,7 @@ def test_the_columns_of_its_first_row_say_what_a_file_of_a_set_is(tmp_path: Path
         read_test_set(tmp_path / "images.csv", ScoreConfig())
 
 
-def test_the_command_writes_lists_and_prints_scores(
-    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_writes_lists_and_prints_scores(run, tmp_path, capsys):
     lists = tmp_path / "lists"
     assert main(["score", str(run), "--lists", str(lists), "--quiet"]) == 0
     for name in ("images", "texts"):
@@ -231,9 +222,7 @@ def test_names_on_the_hub_are_read_from_its_cache(clip: Path, tmp_path: Path, mo
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.consumer("open_clip")
-def test_a_model_of_open_clip_by_its_weights_a_folder_or_a_name_on_the_hub(
-    run: Path, photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_model_of_open_clip_by_its_weights_a_folder_or_a_name_on_the_hub(run, photos, tmp_path, monkeypatch):
     import open_clip as library
     import torch
     from safetensors.torch import save_file

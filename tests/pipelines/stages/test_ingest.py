@@ -31,7 +31,7 @@ from negcap.pipelines.stages.ingest import IngestConfig, Ingested, ingest
 from negcap.schemas.captions import CAPTIONS, RECORD_REASONS, REJECTED_RECORDS
 from negcap.schemas.fields import check
 from tests.conftest import ROOT
-from tests.tables import rows_of
+from tests.tables import content, rows_of
 
 ROWS = [(f"photos/{image}.jpg", f"Kite {number} over hill {image}.") for image in "abcde" for number in range(3)]
 
@@ -54,10 +54,6 @@ def captions(run: Path) -> list[dict]:
 
 def rejected(run: Path) -> list[dict]:
     return rows_of(run, "rejected_records")
-
-
-def contents(run: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(run)): path.read_bytes() for path in sorted(run.rglob("*")) if path.is_file()}
 
 
 @pytest.fixture
@@ -83,7 +79,7 @@ def test_captions_with_their_ids_in_whole_shards_which_say_what_they_were_made_f
     config = json.loads(metadata[b"config"])
     assert (config["format"], config["source_name"], config["shard_size"]) == ("table", "hill", 7)
     assert list(read_manifest(run / "captions").identity.inputs) == ["kites.csv"]
-    assert str(tmp_path).encode() not in b"".join(contents(run).values())  # neither where nor when
+    assert str(tmp_path).encode() not in b"".join(content(run).values())  # neither where nor when
     assert verify(run).problems == ()
 
 
@@ -186,10 +182,10 @@ def test_strict_stops_at_the_first_bad_record_also_of_a_finished_run(tmp_path):
         run_ingest(path, run, strict=True)
     assert not run.exists()
     run_ingest(path, run)
-    before, stream = contents(run), io.StringIO()
+    before, stream = content(run), io.StringIO()
     with pytest.raises(ValueError, match=message):
         run_ingest(path, run, strict=True, progress=Progress(stream))
-    assert contents(run) == before and stream.getvalue() == ""
+    assert content(run) == before and stream.getvalue() == ""
 
 
 BAD_SOURCES = [
@@ -209,9 +205,9 @@ def test_nothing_is_written_when_the_source_is_bad(there, tmp_path):
     run = tmp_path / "deep/run"
     if there:
         run.mkdir(parents=True)
-    for name, content, message in BAD_SOURCES:
-        if content is not None:
-            (tmp_path / name).write_bytes(content)
+    for name, data, message in BAD_SOURCES:
+        if data is not None:
+            (tmp_path / name).write_bytes(data)
         with pytest.raises((ValueError, FileNotFoundError), match=message) as error:
             run_ingest(tmp_path / name, run)
         assert str(error.value).startswith(str(tmp_path / name)) and "\n" not in str(error.value)
@@ -220,16 +216,16 @@ def test_nothing_is_written_when_the_source_is_bad(there, tmp_path):
 
 def test_another_config_is_refused_and_a_finished_run_is_not_read_again(kites, tmp_path, monkeypatch):
     first = run_ingest(kites, tmp_path / "run")
-    before = contents(tmp_path / "run")
+    before = content(tmp_path / "run")
     with pytest.raises(OtherConfigError, match="limit was unset, is now 2"):
         run_ingest(kites, tmp_path / "run", limit=2)
     with monkeypatch.context() as patch:
         patch.setattr(stage, "read_part", None)
         assert run_ingest(kites, tmp_path / "run") == first
-    assert contents(tmp_path / "run") == before
+    assert content(tmp_path / "run") == before
     run_ingest(kites, tmp_path / "run", overwrite=True, limit=2)
     run_ingest(kites, tmp_path / "fresh", limit=2)
-    assert contents(tmp_path / "run") == contents(tmp_path / "fresh")
+    assert content(tmp_path / "run") == content(tmp_path / "fresh")
 
 
 KILLED = """
@@ -257,17 +253,14 @@ def test_a_killed_run_is_completed_to_the_same_bytes(tmp_path):
     assert any("unfinished" in problem for problem in verify(run).problems)
     run_ingest(path, run, shard_size=50)
     run_ingest(path, tmp_path / "fresh", shard_size=50)
-    assert contents(run) == contents(tmp_path / "fresh")
+    assert content(run) == content(tmp_path / "fresh")
 
 
-@pytest.mark.parametrize(
-    ("failing", "number", "message"),
-    [
-        ("negcap.pipelines.ingestion.grouping.write_blocks", errno.ENOSPC, "cannot write: disk full, free some space"),
-        ("negcap.pipelines.ingestion.grouping.write_blocks", errno.EFBIG, "cannot write: File too large"),
-        ("os.replace", errno.ENOSPC, "cannot write: disk full, free some space"),
-    ],
-)
+@pytest.mark.parametrize(("failing", "number", "message"), [
+    ("negcap.pipelines.ingestion.grouping.write_blocks", errno.ENOSPC, "cannot write: disk full, free some space"),
+    ("negcap.pipelines.ingestion.grouping.write_blocks", errno.EFBIG, "cannot write: File too large"),
+    ("os.replace", errno.ENOSPC, "cannot write: disk full, free some space"),
+])  # fmt: skip
 def test_a_full_disk_is_a_clear_error_and_leaves_no_half_shard(failing, number, message, kites, tmp_path, monkeypatch):
     def full(*_: object) -> None:
         raise OSError(number, "it failed")
@@ -276,7 +269,7 @@ def test_a_full_disk_is_a_clear_error_and_leaves_no_half_shard(failing, number, 
         patch.setattr(failing, full)
         with pytest.raises(OSError, match=message):
             run_ingest(kites, tmp_path / "run")
-    assert not (tmp_path / "run").exists() or contents(tmp_path / "run") == {}
+    assert not (tmp_path / "run").exists() or content(tmp_path / "run") == {}
     run_ingest(kites, tmp_path / "run")
     assert verify(tmp_path / "run").problems == ()
 
@@ -292,14 +285,11 @@ def test_an_image_in_two_splits_has_distinct_ids_and_a_warning(tmp_path):
 
 
 @pytest.mark.data
-@pytest.mark.parametrize(
-    ("source", "splits", "images", "first"),
-    [
-        ("flickr8k", {"train": 30000, "dev": 5000}, 7000, "vsepp:2513260012_03d33305cf:0"),
-        ("coco/captions_val2017.json.gz", {"val": 25014}, 5000, "coco:000000179765:0"),
-        ("multi30k", {"train": 145000, "val": 5070}, 30014, "multi30k:1000092795:0"),
-    ],
-)
+@pytest.mark.parametrize(("source", "splits", "images", "first"), [
+    ("flickr8k", {"train": 30000, "dev": 5000}, 7000, "vsepp:2513260012_03d33305cf:0"),
+    ("coco/captions_val2017.json.gz", {"val": 25014}, 5000, "coco:000000179765:0"),
+    ("multi30k", {"train": 145000, "val": 5070}, 30014, "multi30k:1000092795:0"),
+])  # fmt: skip
 def test_real_captions(source, splits, images, first, tmp_path, real_data):
     made = run_ingest(real_data / source, tmp_path / "run")
     assert made == Ingested({"captions": sum(splits.values()), "images": images}, ())

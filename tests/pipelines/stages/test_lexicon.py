@@ -8,7 +8,6 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-import negcap
 from negcap.augment.data import data_path
 from negcap.augment.lexicon.entries import REFERENCE_CAPTIONS
 from negcap.pipelines.engine.stage import run_in_memory
@@ -108,10 +107,9 @@ def test_a_shipped_lexicon_says_how_many_captions_it_was_counted_on(sample_run, 
         captions_counted(tmp_path / "bare.parquet")
 
 
-def test_a_blended_lexicon_is_not_shipped(tmp_path):
-    run = negcap.build(["A dog sleeps on a couch."], tmp_path / "run", scheduler="synchronous")
+def test_a_blended_lexicon_is_not_shipped(documented, tmp_path):
     with pytest.raises(ValueError, match="must be built with --set lexicon=own, its table lexicon was not"):
-        write_reference(run, tmp_path / "out", "one sentence")
+        write_reference(documented / "outputs" / "sample", tmp_path / "out", "the sample")
 
 
 def test_sums_of_shards_may_be_added_to_the_counts_of_another():

@@ -10,6 +10,7 @@ import pytest
 from negcap.pipelines.cli import main
 from negcap.pipelines.stages.vet import read_verdict
 from negcap.pipelines.tables.pairs import likelihoods, p_true_by_readers
+from tests.conftest import HERE
 from tests.pipelines.endpoint.server import Server, serving
 from tests.runs import caption_row, write_run
 from tests.tables import rows_of
@@ -30,7 +31,6 @@ ANSWERS: dict[str, list[tuple[str, str | None]]] = {
     "A boy throws a ball to a girl.": [],  # HTTP 400
 }
 IMAGES = (1, 1, 2, 3, 4)  # of these captions
-HERE = ["--scheduler", "synchronous", "--quiet"]
 
 
 def known_quality(body: dict[str, Any], number: int) -> dict[str, Any]:
@@ -209,13 +209,10 @@ def test_what_readers_of_the_photo_say_is_a_probability(proposed):
     assert p_true_by_readers(proposed) == {}
 
 
-@pytest.mark.parametrize(
-    "text, first, found",
-    [
-        ('{"choice": "b", "odd": "Both", "both": "no"}', "negative", (True, "both", False)),
-        ('<think>{"choice": 1}</think> {"choice": "A", "odd": "b", "both": true}', "caption", (True, "negative", True)),
-    ],
-)
+@pytest.mark.parametrize("text, first, found", [
+    ('{"choice": "b", "odd": "Both", "both": "no"}', "negative", (True, "both", False)),
+    ('<think>{"choice": 1}</think> {"choice": "A", "odd": "b", "both": true}', "caption", (True, "negative", True)),
+])  # fmt: skip
 def test_verdicts_are_read_out_of_answers(text, first, found):
     read = read_verdict(text, first)
     assert (read["told"], read["odd"], read["both_true"]) == found

@@ -75,22 +75,19 @@ def table(captions: list[tuple[str, str]], negatives: list[list[str]], true: lis
     return pa.Table.from_pylist([{**row, "plausibility": None} for row in rows])
 
 
-@pytest.mark.parametrize(
-    ("make", "baseline", "raw", "kept"),
-    [
-        (uniform, "word log-odds", 60, 0.6),
-        (uniform, "language model", 60, 0.6),
-        (marked, "n-gram regression", 80, 0.25),
-        (longer, "shorter is true", 75, 0.3),
-        (untidy, "format rule", 70, 0.4),
-    ],
-)
-def test_a_planted_cue_vanishes(make, baseline, raw, kept):
+@pytest.mark.parametrize(("make", "baselines", "raw", "kept"), [
+    (uniform, ("word log-odds", "language model"), 60, 0.6),
+    (marked, ("n-gram regression",), 80, 0.25),
+    (longer, ("shorter is true",), 75, 0.3),
+    (untidy, ("format rule",), 70, 0.4),
+])  # fmt: skip
+def test_a_planted_cue_vanishes(make, baselines, raw, kept):
     captions = corpus(600)
     rng = Random(1)
     negatives = [make(text, rng, 4) for text, _ in captions]
     before = [TextPair(text, some[0], image) for (text, image), some in zip(captions, negatives, strict=True)]
-    assert blind("before", before).baselines[baseline].percent > raw
+    measured = blind("before", before).baselines
+    assert min(measured[name].percent for name in baselines) > raw
     candidates = pool(table(captions, negatives))
     chosen = select(candidates)
     rows = [(i, row - candidates.start[i]) for i, row in enumerate(chosen) if row >= 0]

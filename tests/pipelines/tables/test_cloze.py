@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from negcap.pipelines.cli import main
 from negcap.pipelines.engine.manifest import read_manifest
 from negcap.pipelines.engine.storage import sha256_file
 from negcap.pipelines.tables.corpus import load_cloze
+from tests.conftest import HERE
 
 SENTENCES = ["A cat sleeps on a red couch.", "Three children play in the snow.", "A man holds an apple."]
 
@@ -44,9 +44,11 @@ def dogs(rows: pd.DataFrame) -> int:
     return int((rows["operator"].eq("noun") & rows["replacement"].eq("dog")).sum())
 
 
-def test_every_stage_that_draws_takes_the_model_and_records_it(model: Path, sample_run: Path, tmp_path: Path) -> None:
-    run = Path(shutil.copytree(sample_run, tmp_path / "run"))
-    build = ["build", "--output", str(run), "--scheduler", "synchronous", "--quiet", "--only"]
+def test_every_stage_that_draws_takes_the_model_and_records_it(
+    model: Path, sample_copy: Path, sample_run: Path, tmp_path: Path
+) -> None:
+    run = sample_copy
+    build = ["build", "--output", str(run), *HERE, "--only"]
     drawing = ["negatives", "--operator", "noun", "--set", "preferred_unnatural=1", "--set", "max_unnatural=1"]
     for verb, *flags in (["truth", "--set", "lexicon=own"], ["balance", "--set", "lexicon=own"], drawing):
         command = [*build, verb, *flags, "--set", f"cloze={model}"]

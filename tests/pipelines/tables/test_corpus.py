@@ -81,7 +81,7 @@ def test_captions_change_the_lexicon_but_not_what_is_true_and_what_was_made_befo
     for captions, expected in zip(calls, [[1, 1], [2, 1], [3, 2]], strict=True):
         warm.append(negcap.negatives(captions, rejections=True))
         assert loads()[:2] == expected
-    for captions, tables in zip(calls, warm, strict=True):
+    for captions, tables in zip(calls[1:], warm[1:], strict=True):  # the first was made in a new process
         forget()
         for one, other in zip(tables, negcap.negatives(captions, rejections=True), strict=True):
             pd.testing.assert_frame_equal(one, other, check_exact=True)

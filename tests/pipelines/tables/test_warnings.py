@@ -50,9 +50,7 @@ def warnings_of(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Warned:
     (LEMMAS, [], LEMMA, f"(e.g. {LEMMAS[0]!r})"),
     (LEMMAS[:5], [], LEMMA, ""),
 ], ids=range(9))  # fmt: skip
-def test_captions_that_are_not_what_negcap_is_for_are_told_of(
-    lines: list[str], flags: list[str], warning: str, told: str, warnings_of: Warned
-) -> None:
+def test_captions_that_are_not_what_negcap_is_for_are_told_of(lines, flags, warning, told, warnings_of):
     warned = warnings_of(lines, *flags)
     assert (warning in warned) == bool(told) and told in warned
 
@@ -64,9 +62,7 @@ def test_captions_far_from_everyday_photos_are_told_of(lines: list[str], warned:
 
 
 @pytest.mark.parametrize(("bad", "warned"), [(1, False), (2, True), (5, True)])
-def test_many_rejected_records_are_told_of_with_the_commonest_reason(
-    bad: int, warned: bool, warnings_of: Warned
-) -> None:
+def test_many_rejected_records_are_told_of_with_the_commonest_reason(bad, warned, warnings_of):
     rows = [f"{number}.jpg,{text}" for number, text in enumerate(islice(EVERYDAY, 60 - bad))]
     warning = warnings_of(["image,caption", *rows, "../a.jpg,A dog.", *["x.jpg,."] * (bad - 1)], name="a.csv")
     assert (f"{bad} of 60 records rejected" in warning) is warned

@@ -80,9 +80,7 @@ def chances(generator: Generator, sentences: PaddedSentences) -> Tensor:
     [((), 0, False), ((2,), 3, False), ((1, 2, 3), 2, True)],
     ids=["the sentence's own reward", "one prefix", "every prefix, with a baseline"],
 )
-def test_the_policy_gradient_is_that_of_the_expected_reward(
-    generator: Generator, positions: tuple[int, ...], rollouts: int, compared: bool
-) -> None:
+def test_the_policy_gradient_is_that_of_the_expected_reward(generator, positions, rollouts, compared):
     chance = chances(generator, every_sentence())
     assert chance.sum().item() == pytest.approx(1, abs=1e-5)  # the policy writes these and nothing else
     exact = -gradients(generator, (chance * reward(every_sentence())).sum())

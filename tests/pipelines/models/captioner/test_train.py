@@ -15,7 +15,7 @@ from negcap.pipelines.models.captioner.train import Training, train
 from negcap.pipelines.models.checkpoint import TIMES
 from negcap.pipelines.models.settings import CaptionerConfig
 from negcap.pipelines.models.vocabulary import UNKNOWN_ID
-from tests.pipelines.models.conftest import LossesAsBefore, history
+from tests.pipelines.models.conftest import history
 from tests.pipelines.models.worlds import write_world
 
 SMALL: dict[str, Any] = {
@@ -63,9 +63,7 @@ def test_three_phases_learn_and_are_logged(world: Path, tmp_path: Path, request:
     assert [json.loads((folder / f"{phase}.json").read_text())["epoch"] for phase in ("mle", "gan")] == [best, 15]
 
 
-def test_losses_are_as_before_and_an_interrupted_training_ends_with_the_same_weights(
-    world: Path, tmp_path: Path, losses_as_before: LossesAsBefore
-) -> None:
+def test_losses_are_as_before_and_an_interrupted_training_ends_with_the_same_weights(world, tmp_path, losses_as_before):
     with losses_as_before("captioner"):
         whole = train(config(world, tmp_path / "whole"))
     part = tmp_path / "part"
@@ -86,9 +84,7 @@ def test_losses_are_as_before_and_an_interrupted_training_ends_with_the_same_wei
     assert lines(train(config(world, part, seed=1, **ONE_EPOCH), overwrite=True)) != lines(whole)[:1]
 
 
-def test_collapse_stops_with_the_last_good_generator(
-    world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_collapse_stops_with_the_last_good_generator(world, tmp_path, monkeypatch):
     """That of the first phase, or of the epochs of the third before the collapse."""
     short = {"mle_epochs": 1, "discriminator_epochs": 0}
     folder = train(config(world, tmp_path / "m", **short, gan_epochs=0))

@@ -183,8 +183,6 @@ def test_pictures_of_heads_and_of_the_joint_space(mhad: Path, german: Path, tmp_
         draw_pictures(mhad, german, photo.parent, tmp_path / "none", PictureConfig())
 
 
-def test_lengths_are_measured_by_the_cosine(
-    mhad: Path, german: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_lengths_are_measured_by_the_cosine(mhad, german, tmp_path, capsys):
     given = ["probe", "lengths", str(german), "--model", str(mhad), "--output", str(tmp_path), "--threads", "1"]
     assert main(given) == 0 and "| cosine | 20 | 20 |" in capsys.readouterr().out

@@ -170,9 +170,7 @@ def test_models_learn_a_tree_with_losses_as_before(row: str, losses_as_before: L
     assert turned.double().mean() > 0.9 or row in ("symmetric", "bilinear")
 
 
-def test_the_command_writes_its_table_and_trains_nothing_twice_with_the_same_settings(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_writes_its_table_and_trains_nothing_twice_with_the_same_settings(tmp_path, capsys):
     wordnet = write_wordnet(tmp_path / "tree.parquet", [[], *([int(above)] for _, above in TREE)])
     given = f"--set wordnet={wordnet} --set held_out=20 --epochs 1 --threads 1 --concept c0.n.01,c1.n.01".split()
     output = tmp_path / "one"
@@ -216,9 +214,7 @@ def test_bad_input_is_one_line_and_writes_nothing(tmp_path: Path, capsys: pytest
 
 
 @pytest.mark.usefixtures("drawn")
-def test_a_plane_holds_a_small_order_and_its_losses_are_as_before(
-    losses_as_before: LossesAsBefore, tmp_path: Path
-) -> None:
+def test_a_plane_holds_a_small_order_and_its_losses_are_as_before(losses_as_before, tmp_path):
     with losses_as_before("plane"):
         fit_plane(torch.ones(5, 5, dtype=torch.bool).tril(-1))
     related = torch.zeros(4, 4, dtype=torch.bool)
@@ -271,26 +267,21 @@ def test_files_of_snli_and_sick_are_read_alike(tmp_path: Path) -> None:
 PAIR = '{{"sentence1": {}, "sentence2": "b", "gold_label": "{}"}}\n'
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "fact"),
-    [
-        ("a.txt", "sentence1\tsentence2\na\tb\n", "a.txt:2: a pair must have sentence1, sentence2, gold_label or "),
-        ("a.jsonl", PAIR.format('"a"', "maybe"), "a.jsonl:1: gold_label must be one of "),
-        ("a.jsonl", PAIR.format("null", "neutral"), "sentence1 and sentence2 must be text, were: None, 'b'"),
-        ("a.jsonl", "{", "a.jsonl:1: must be a JSON object, was: {"),
-        ("a.txt", "", "none; without a label: 0"),
-        ("a.txt", b"\xff\xfe", "must be text in UTF-8"),
-    ],
-)
+@pytest.mark.parametrize(("name", "text", "fact"), [
+    ("a.txt", "sentence1\tsentence2\na\tb\n", "a.txt:2: a pair must have sentence1, sentence2, gold_label or "),
+    ("a.jsonl", PAIR.format('"a"', "maybe"), "a.jsonl:1: gold_label must be one of "),
+    ("a.jsonl", PAIR.format("null", "neutral"), "sentence1 and sentence2 must be text, were: None, 'b'"),
+    ("a.jsonl", "{", "a.jsonl:1: must be a JSON object, was: {"),
+    ("a.txt", "", "none; without a label: 0"),
+    ("a.txt", b"\xff\xfe", "must be text in UTF-8"),
+])  # fmt: skip
 def test_a_bad_file_is_an_error_that_names_it(name: str, text: str | bytes, fact: str, tmp_path: Path) -> None:
     (tmp_path / name).write_bytes(text if isinstance(text, bytes) else text.encode())
     with pytest.raises(ValueError, match=re.escape(fact)):
         read_pairs(tmp_path / name)
 
 
-def test_the_command_learns_made_pairs_with_losses_as_before(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], losses_as_before: LossesAsBefore
-) -> None:
+def test_the_command_learns_made_pairs_with_losses_as_before(tmp_path, capsys, losses_as_before):
     def entail(sizes: tuple[int, int, int], output: Path, *more: str) -> str:
         """What the command prints of made pairs."""
         files = [str(write_jsonl(tmp_path / f"{n}.jsonl", made_pairs(size, n))) for n, size in enumerate(sizes)]

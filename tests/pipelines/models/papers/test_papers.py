@@ -245,9 +245,7 @@ def test_no_verdict_rests_on_one_seed_or_on_an_interval_with_0() -> None:
     assert verdict(5.0, Figure(-9.0, (-10.0, -8.0)), 1) == "one seed: sign not as in the paper"
 
 
-def test_models_that_are_evaluated_on_different_captions_are_not_compared(
-    tmp_path: Path, shell: None, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_models_that_are_evaluated_on_different_captions_are_not_compared(tmp_path, shell, capsys):
     given = settings(tmp_path)
     write_captions(given.run, "a:0", "b:0", "c:0")
     for name in ("vse-c@house-0", "vse++@house-0"):

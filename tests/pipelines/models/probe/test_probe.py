@@ -51,9 +51,7 @@ def write_parses(run: Path, texts: list[tuple[str, str]]) -> None:
 
 
 @pytest.mark.parametrize("languages", [(), ("en", "de")])
-def test_what_models_learned_is_joined_at_the_length_of_the_vectors_of_the_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, languages: tuple[str, ...]
-) -> None:
+def test_what_models_learned_is_joined_at_the_length_of_the_vectors_of_the_file(tmp_path, monkeypatch, languages):
     vocabulary = build_vocabulary(["dog cat"], 1)
     learned = word_embedding(len(vocabulary), 4, torch.Generator().manual_seed(0), None, True)
     text = torch.nn.Module()
@@ -86,9 +84,7 @@ def test_objects_of_an_image_are_the_heads_of_all_its_captions(tmp_path: Path) -
         frequent_objects(tmp_path, ["a"], 9)
 
 
-def test_the_classifier_learns_which_objects_an_image_shows_with_losses_as_before(
-    losses_as_before: LossesAsBefore,
-) -> None:
+def test_the_classifier_learns_which_objects_an_image_shows_with_losses_as_before(losses_as_before):
     """Of 100 images whose feature k is 1 if object k is there, and one-hot words."""
     generator = torch.Generator().manual_seed(0)
     present = torch.rand(100, 6, generator=generator) < torch.tensor([0.1, 0.2, 0.3, 0.4, 0.5, 0.6])

@@ -109,9 +109,7 @@ def test_differences_are_of_pairs_of_trainings_and_of_the_same_images(models: Pa
     assert difference["vse-c:noun i2t R@5"]["interval"] == pytest.approx(expected, abs=0.1 * half)
 
 
-def test_the_command_keeps_trained_models_and_prints_tables(
-    english: Path, models: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_keeps_trained_models_and_prints_tables(english, models, capsys):
     weights = models / "vse-c+noun-1" / "best.safetensors"
     before = weights.stat().st_mtime_ns
     flags = [f"--set={name}={value}" for name, value in SMALL.items()]

@@ -144,9 +144,7 @@ BROKEN_FILES: list[tuple[str, Callable[[bytes], bytes] | bytes | None]] = [  # N
 
 
 @pytest.mark.parametrize("number", range(len(BROKEN_FILES)))
-def test_a_damaged_model_is_neither_trained_on_nor_evaluated_and_overwrite_replaces_it(
-    number: int, english: Path, vse: Path, tmp_path: Path
-) -> None:
+def test_a_damaged_model_is_neither_trained_on_nor_evaluated_and_overwrite_replaces_it(number, english, vse, tmp_path):
     folder, (name, broken) = copytree(vse, tmp_path / "m"), BROKEN_FILES[number]
     data = broken((folder / name).read_bytes()) if callable(broken) else broken
     (folder / name).unlink()
@@ -167,9 +165,7 @@ def test_a_damaged_model_is_neither_trained_on_nor_evaluated_and_overwrite_repla
     load_model(folder, CPU)
 
 
-def test_a_model_that_no_memory_holds_is_one_line(
-    english: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_model_that_no_memory_holds_is_one_line(english, tmp_path, capsys):
     for joint in (10**18, 10**30):
         assert main(["train", str(english), "--output", str(tmp_path / "m"), "--joint", str(joint), "--quiet"]) == 2
         (line,) = capsys.readouterr().err.splitlines()
@@ -217,9 +213,7 @@ def test_the_first_captions_of_an_image_and_a_share_of_generated_ones(with_gener
     assert 170 / 32 < history(train(settings))[0]["steps"] < 300 / 32
 
 
-def test_generated_captions_are_chosen_by_a_judge_that_has_not_seen_their_image(
-    with_generated: Path, vse: Path, tmp_path: Path
-) -> None:
+def test_generated_captions_are_chosen_by_a_judge_that_has_not_seen_their_image(with_generated, vse, tmp_path):
     captions = read_captions(with_generated, "generated")
     part = LeftOutPart(0, 2)
     judge = train(config(with_generated, tmp_path / "judge", leave_out="0/2", epochs=4, validation_images=20))
@@ -257,9 +251,7 @@ def test_the_plateau_of_the_hardest_negative_is_named_in_a_line_of_progress() ->
         assert (f"loss = {hinges} margins: on the plateau" in said) == (hinges is not None), (model, epoch, margins)
 
 
-def test_a_recipe_without_its_word_vectors_is_told(
-    english: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_recipe_without_its_word_vectors_is_told(english, tmp_path, capsys):
     lacking = lacking_of_recipe("vse-c", "paper", None)
     assert "without --vectors FILE words begin with random ones" in lacking and lacking_of_recipe("univse", "paper", "")
     for given in (("vse++", "paper", None), ("vse-c", "house", None), ("vse-c", "paper", Path("v.txt"))):

@@ -273,8 +273,6 @@ def test_evaluation(english: Path, univse: Path) -> None:
 
 
 @pytest.mark.usefixtures("drawn")
-def test_saliency_of_a_model_of_components(
-    english: Path, univse: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_saliency_of_a_model_of_components(english, univse, tmp_path, capsys):
     given = ["probe", "saliency", str(english), "--model", str(univse), "--output", str(tmp_path), "--threads", "1"]
     assert main(given) == 0 and "| noun | " in capsys.readouterr().out
