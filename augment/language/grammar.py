@@ -338,9 +338,8 @@ def _verb_is_unclear(caption: Caption, noun: Token, *, plural: bool) -> bool:
 
 
 def _is_likened(caption: Caption, noun: Token) -> bool:
-    """Whether a noun that passes for a subject says what another is like, as no finite verb stands before it.
-
-    A verb of a relative clause does not count: "a pillow that looks like **a slice** lies on a couch".
+    """Whether a noun that the parse takes for a subject is only the object of "like": it stands behind such a word, and
+    no finite verb but those of relative clauses precedes it: "a pillow that looks like **a slice** lies on a couch".
     """
     if caption.word(caption.phrase_start(noun.index) - 1) not in LIKENING:
         return False

@@ -411,8 +411,10 @@ def _false_rows(evidence: Evidence, lexicon: Lexicon, pairs: Sequence[Contrast],
         site, present, absent, _ = contrast
         negation = site.negate(**_words_of_frame(lexicon, contrast, present))
         of_contrast = [contrast.row((negation,), replaced=present, replacement=NO + present)]
-        # What nobody expects in the scene is known only by estimates; without them the picture may well have it.
-        if site.frame != "exists" or evidence.image is not None:
+        # In the frame "exists" ("there is a helmet in the picture") any noun may be the absent one. Whether the picture
+        # has it is known only by the estimates of `evidence.image`: without them it is not asserted.
+        is_absence_known = site.frame != "exists" or evidence.image is not None
+        if is_absence_known:
             edits = _edits_that_assert(caption, lexicon, contrast, absent)
             of_contrast.append(contrast.row(edits, replaced=NO + absent, replacement=absent))
             edit = _edit_with_both(caption, lexicon, contrast, asserted=absent, negated=present)
@@ -567,9 +569,8 @@ def corrections_of(
 
 
 def _correction(caption: Caption, exchange: Row, lexicon: Lexicon) -> Correction:
-    """The correction that a row makes possible, which replaces a noun or a verb.
-
-    It needs both words as they are said behind "not": "a bench" and "a table", "standing" and "sitting".
+    """The words of the sentences "a bench, not a table" and "a table, not a bench", from a row that replaces a noun or
+    a verb: old "a bench", new "a table"; of a verb old "standing", new "sitting". Either may stand behind "not".
     """
     index = exchange.tokens[0]
     if exchange.change == "verb":
