@@ -125,7 +125,9 @@ class Table(NamedTuple):
         exact = np.array([function(point) for point in points.tolist()]) * 2**unit
         # The mathematical libraries of systems differ in the last digits. What lies half-way between two units, as
         # nearly as that, is rounded down, so that the table is the same on all of them.
-        return cls(np.floor(exact + 0.5 - HALF_WAY).astype(np.float32), unit, float(2**bits), 0.5 - low * 2**bits)
+        values = np.floor(exact + 0.5 - HALF_WAY).astype(np.float32)
+        # The offset has 0.5 more than the distance from `low`, so that x is rounded to the nearest point.
+        return cls(values, unit, scale=float(2**bits), offset=0.5 - low * 2**bits)
 
     def take(self, points: np.ndarray, out: np.ndarray) -> np.ndarray:
         """The values at points, which are not whole yet; points, out: arrays of one shape, in memory order."""

@@ -269,8 +269,9 @@ def _has_no_subject(caption: Caption, verb: Token) -> bool:
     """Whether a finite verb has no subject that it may agree with, and is not joined to another verb."""
     subject = caption.first_dependent(verb.index, "nsubj", "nsubjpass", "expl", "csubj")
     if subject is None:
+        # Taken for a noun, or for nothing in particular; a "conj" would share the subject of the verb before it.
         return verb.dep in ("pobj", "dobj", "compound", "npadvmod", "appos", "dep")
-    return subject.pos in ("VERB", "AUX", "ADV", "ADP")
+    return subject.pos in ("VERB", "AUX", "ADV", "ADP")  # by a mistake of the parse
 
 
 def _may_agree(word: str, *, plural: bool) -> bool:

@@ -109,12 +109,12 @@ class Negation(ListingOperator):
         of_caption: list[list[Row]] = [[] for _ in batch.evidence]
         for number, corrections in corrections_of(batch, captions, self.replacers).items():
             evidence = batch.evidence[number]
-            existing = existence_contrasts(evidence, batch.lexicon, bool(corrections))
+            existence = existence_contrasts(evidence, batch.lexicon, bool(corrections))
             corrected = [_corrected(evidence.caption, correction) for correction in corrections]
-            existing_rows = _false_rows(evidence, batch.lexicon, existing, seed, self.name)
+            existence_rows = _false_rows(evidence, batch.lexicon, existence, seed, self.name)
             # By chance, so that both sorts are among the negatives: of most captions only the first rows are taken.
             is_correction_first = _random_number(seed, self.name, evidence.caption, "correction") < OF_CORRECTIONS
-            of_caption[number] = [*corrected, *existing_rows] if is_correction_first else [*existing_rows, *corrected]
+            of_caption[number] = [*corrected, *existence_rows] if is_correction_first else [*existence_rows, *corrected]
         return ListedRows(of_caption)
 
     def violation(self, row: Row, evidence: Evidence, lexicon: Lexicon) -> Violation | None:
@@ -154,8 +154,8 @@ class TrueNegation(Negation):
                 )
                 for correction in corrections
             ]
-            existing = existence_contrasts(evidence, batch.lexicon, bool(corrections))
-            of_caption[number] = [*corrected, *_true_rows(evidence.caption, batch.lexicon, existing)]
+            existence = existence_contrasts(evidence, batch.lexicon, bool(corrections))
+            of_caption[number] = [*corrected, *_true_rows(evidence.caption, batch.lexicon, existence)]
         return ListedRows(of_caption)
 
 
@@ -616,5 +616,6 @@ def _append_not(caption: Caption, exchange: Row, words: str) -> Edit:
     """
     index = exchange.tokens[0]  # "cat"
     end = caption.tokens[index].end
-    goes_on = any(later.pos != "PUNCT" for later in caption.tokens[index + 1 : index + 2])
-    return Edit(end, end, f", not {words}" + "," * goes_on)
+    following = caption.tokens[index + 1 : index + 2]  # no token if the caption ends here
+    needs_comma = any(token.pos != "PUNCT" for token in following)
+    return Edit(end, end, f", not {words}" + "," * needs_comma)

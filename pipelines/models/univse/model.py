@@ -49,7 +49,7 @@ class WordEncoder(nn.Module):
         own modifier.
         """
         distinct = self.distinct(words, modifiers)
-        return distinct.vectors[distinct.which]
+        return distinct.vectors[distinct.which]  # for each of the n words, the row of its distinct pair
 
     def distinct(self, words: Tensor, modifiers: Tensor | None = None) -> DistinctWords:
         """The vectors of the distinct pairs of a word and a modifier; arguments as those of `forward`.

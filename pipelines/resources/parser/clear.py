@@ -356,7 +356,10 @@ def _conjoined_preposition(tree: Tree, nominal: int) -> int | None:
 
 
 def _move_leading(tree: Tree, nominal: int, preposition: int) -> None:
-    """Attach what stands right before a preposition to it: "right in the middle", "three feet above"."""
+    """Attach what stands right before a preposition to it: "right in the middle", "three feet above".
+
+    nominal: the noun of the prepositional phrase, on which such words depend until now.
+    """
     first_word = preposition
     for child in reversed(tree.children(nominal)):
         if child >= preposition or tree.deps[child] not in LEADING:
