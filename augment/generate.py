@@ -369,14 +369,7 @@ def _in_sampled_order(
     """The sentences of one caption, by number, in the order in which their rows become rows of the caption.
 
     They are sampled as candidates are (`negcap.augment.sampling`), where the weight of a sentence is the preference of
-    its first row. Sentences without a row come last.
-
-    Args:
-        sentences: their numbers.
-        results: of each sentence of the batch.
-        operator: whose results these are.
-        batch: the sentences.
-        seed: of the random stream.
+    its first row. Sentences without a row come last. results: of the operator, for each sentence of the batch.
     """
     if len(sentences) == 1:
         return list(sentences)

@@ -185,14 +185,9 @@ def _jobs_of_run(settings: PapersConfig) -> Jobs:
 def _training_job(
     name: str, model: str, flags: str, run: str = "{run}", evaluations: Mapping[str, str] = ONCE
 ) -> PapersJob:
-    """The job that trains a model and evaluates it.
+    """The job that trains a model of some kind, in a folder of this name, and evaluates it.
 
-    Args:
-        name: of the folder of the model.
-        model: its kind.
-        flags: of the training.
-        run: the folder of the run.
-        evaluations: the flags of each evaluation, by the name of the folder for its results.
+    evaluations: the flags of each evaluation, by the name of the folder for its results.
     """
     folder = f"{{models}}/{name}"
     commands = [f"train {run} --model {model} --output {folder} {flags} [{ONE_CORE} --set amp=false]"]

@@ -58,8 +58,7 @@ def load_model(folder: Path, device: torch.device, **changes: object) -> Trained
     vocabularies = checkpoint.read_vocabularies(folder, config.languages)
     # no word vectors are read, as the weights are loaded below
     size, *further_sizes = (len(vocabulary) for vocabulary in vocabularies.values())
-    model = OBJECTIVES[config.model].build(
-        config, features, size, None, *((further, None) for further in further_sizes)
-    )
+    further_languages = [(further, None) for further in further_sizes]
+    model = OBJECTIVES[config.model].build(config, features, size, None, *further_languages)
     best.load_into({"model": model})
     return TrainedModel(model.to(device).eval(), vocabularies, config)

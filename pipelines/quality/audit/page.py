@@ -473,11 +473,7 @@ def _chosen_images(run: Path, config: AuditConfig) -> set[str]:
 def _searched_images(run: Path, splits: Sequence[str], chosen: set[str], refined: set[str]) -> Iterator[SearchedImage]:
     """The images that can be searched, with their captions and rows, in the order of the captions.
 
-    Args:
-        run: the folder of the run.
-        splits: only these.
-        chosen: image_ids.
-        refined: the negative_ids of refined negatives.
+    splits, chosen: only images of these splits, with these image_ids. refined: the negative_ids of refined negatives.
     """
     if not chosen:
         return

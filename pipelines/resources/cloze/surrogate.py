@@ -223,13 +223,9 @@ def _likely_replacements(
     alternatives: Mapping[int, Alternatives],
     rng: np.random.Generator,
 ) -> Iterator[Replacement]:
-    """Some replacements in a caption that the model finds likely.
+    """Some replacements in the caption of a number that the model finds likely.
 
-    Args:
-        model: the cloze model.
-        encoding: what it has read of the caption.
-        number: of the caption, which the result repeats.
-        alternatives: by the number of a unit, what may replace it.
+    encoding: what it has read of the caption. alternatives: by the number of a unit, what may replace it.
     """
     places_left = dict(MAX_PLACES)
     for place in (rng.permutation(len(encoding.scores)) + 1).tolist():
