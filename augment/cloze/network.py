@@ -169,6 +169,7 @@ class Network:
             read: the states of the captions.
         """
         vectors = np.empty((len(beside), self._output.shape[1]), np.float32)
+        # Captions are sorted by shape and cut where it changes.
         first_place = np.cumsum(counts) - counts
         order = np.lexsort((reach, counts, lengths))
         shapes = np.stack([lengths, counts, reach])[:, order]

@@ -317,7 +317,7 @@ class Location(click.Path):
         self.local = local
 
     def convert(self, value: FlagValue, param: click.Parameter | None, ctx: click.Context | None) -> Path:
-        """The path that a user gave for a flag or argument; raises UsageError, which names that, for an invalid one."""
+        """The path that a user gave for a flag or argument, on a local disk if `local`; else raises UsageError."""
         from ..engine.places import local_path, place
 
         try:

@@ -366,7 +366,7 @@ def _train_clip(config: ClipConfig, overwrite: bool, say: Say) -> Path:
     pairs = training.pairs
     # The sampler leaves out negatives with unknown words; a loss without negatives has no sampler.
     if training.negative_sampler is not None:
-        warning = unknown_words_line(training.unknown_words, f"they are not trained on; {KNOWN_WORDS}")
+        warning = unknown_words_line(training.unknown_words, then=f"they are not trained on; {KNOWN_WORDS}")
         if warning:
             say(warning)
 

@@ -277,7 +277,10 @@ def _label_after_subject(tree: Tree, predicate: int) -> str:
 
 
 def _move_left_commas(tree: Tree, old: int, new: int) -> None:
-    """Attach commas and conjunctions of the word `old` that stand before its new head `new` to the head of `new`."""
+    """Attach the commas and conjunctions that depend on `old` and stand before `new` to the head of `new`.
+
+    new: the word on which `old` depends now.
+    """
     head = tree.heads[new]
     for child in tree.children(old, "punct", "cc"):
         if child < new and head >= 0:
