@@ -315,7 +315,8 @@ def _plan_pack_calls(work: Work, ranges: Sequence[range], shards: Sequence[int])
     for positions, number in zip(ranges, shards, strict=True):
         if number:
             is_last = first_shard + number == sum(shards)
-            rejected_to = work.parts << PART_BITS if is_last else positions.stop
+            behind_all = work.parts << PART_BITS  # a position has the number of its part above PART_BITS bits
+            rejected_to = behind_all if is_last else positions.stop
             rejected = range(rejected_from, rejected_to)
             calls.append(PackCall(work, positions.start, positions.stop, first_shard, rejected))
             first_shard += number

@@ -279,7 +279,7 @@ def _label_after_subject(tree: Tree, predicate: int) -> str:
 def _move_left_commas(tree: Tree, old: int, new: int) -> None:
     """Attach the commas and conjunctions that depend on `old` and stand before `new` to the head of `new`.
 
-    new: the word on which `old` depends now.
+    new: the new head of `old`.
     """
     head = tree.heads[new]
     for child in tree.children(old, "punct", "cc"):
