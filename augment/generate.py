@@ -216,7 +216,7 @@ def _count_results(results: Mapping[str, OperatorResult], counts: Counter[str]) 
         reasons = {row.reason for result in results.values() for row in result.rejected}
         counts["captions.without"] += 1
         otherwise = NO_CANDIDATE if reasons <= {NO_CANDIDATE} else "refused"
-        nearest = next((reason for reason in NEAREST if reason in reasons), otherwise)
+        nearest = next((reason for reason in NEAREST if reason in reasons), otherwise)  # NEAREST has the nearest first
         counts[f"without.{nearest}"] += 1
 
 

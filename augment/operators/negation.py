@@ -569,8 +569,9 @@ def corrections_of(
 
 
 def _correction(caption: Caption, exchange: Row, lexicon: Lexicon) -> Correction:
-    """The words of the sentences "a bench, not a table" and "a table, not a bench", from a row that replaces a noun or
-    a verb: old "a bench", new "a table"; of a verb old "standing", new "sitting". Either may stand behind "not".
+    """The words of "a bench, not a table" or "a table, not a bench", from a row that replaces a noun or a verb.
+
+    `old` are those of the caption, "a bench" or "standing"; `new` are those of the row, "a table" or "sitting".
     """
     index = exchange.tokens[0]
     if exchange.change == "verb":
