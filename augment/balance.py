@@ -82,14 +82,14 @@ def exchanges(
         if kind not in BALANCED:
             raise ValueError(f"kind must be one of {', '.join(BALANCED)}, was: {kind}")
     parts: dict[str, list[Exchanges]] = {kind: [] for kind in kinds}
-    first = 0
+    sentences_before = 0  # in the batches before
     for images_of_batch in batches(images):
         evidence = gather_evidence(sentences_of_images(images_of_batch), lexicon.cloze, truth)
         replacers = replacing(*kinds)
         batch = propose_batch(replacers.values(), evidence, lexicon, Limits())
         for kind in kinds:
-            parts[kind].append(_exchanges_of_batch(replacers[kind], batch, first))
-        first += len(evidence)
+            parts[kind].append(_exchanges_of_batch(replacers[kind], batch, first=sentences_before))
+        sentences_before += len(evidence)
     return {kind: _join_exchanges(exchanges_of_batches) for kind, exchanges_of_batches in parts.items()}
 
 

@@ -236,7 +236,7 @@ class RatingEstimates:
         numbers: of the candidates. comparisons: how each compares with its caption, a `Comparison`, (candidates, 4).
         """
         slot = self._candidates.slot[numbers]
-        place = self._number_of_slot[slot]
+        place = self._number_of_slot[slot]  # the row of each candidate's slot in the arrays of slots with a place
         features = rater_features(comparisons, self._sizes[place], self._means[place], self._old_log_p[place])
         return self._raters.predict(
             changes=self._change_of_slot[slot],

@@ -114,7 +114,7 @@ class Caption:
         """How the words are written: "upper" (in capitals), "title" (most begin with a capital), "lower" (no capital
         at all), or else "sentence".
         """
-        if self.part_of is not None:
+        if self.part_of is not None:  # one sentence of a caption
             return self.part_of.casing
         if self.text.islower():
             return "lower"

@@ -216,7 +216,7 @@ def _count_results(results: Mapping[str, OperatorResult], counts: Counter[str]) 
         reasons = {row.reason for result in results.values() for row in result.rejected}
         counts["captions.without"] += 1
         otherwise = NO_CANDIDATE if reasons <= {NO_CANDIDATE} else "refused"
-        nearest = next((reason for reason in NEAREST if reason in reasons), otherwise)
+        nearest = next((reason for reason in NEAREST if reason in reasons), otherwise)  # NEAREST has the nearest first
         counts[f"without.{nearest}"] += 1
 
 
@@ -369,14 +369,7 @@ def _in_sampled_order(
     """The sentences of one caption, by number, in the order in which their rows become rows of the caption.
 
     They are sampled as candidates are (`negcap.augment.sampling`), where the weight of a sentence is the preference of
-    its first row. Sentences without a row come last.
-
-    Args:
-        sentences: their numbers.
-        results: of each sentence of the batch.
-        operator: whose results these are.
-        batch: the sentences.
-        seed: of the random stream.
+    its first row. Sentences without a row come last. results: of the operator, for each sentence of the batch.
     """
     if len(sentences) == 1:
         return list(sentences)

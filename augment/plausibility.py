@@ -364,7 +364,7 @@ def read_and_compare(
     if others:
         model = encodings[0].model
         # Vectors and scores have no entry for the start of the text, which is place 0.
-        places = [new_encodings[text_of[i]].place_of[numerals[i]] - 1 for i in others]  # type: ignore[index]
+        places = [new_encodings[text_of[i]].unit_of_token[numerals[i]] - 1 for i in others]  # type: ignore[index]
         vectors = np.stack([new_encodings[text_of[i]].vectors[place] for i, place in zip(others, places, strict=True)])
         units = model.numbers(edited[i].words[numerals[i]] for i in others)  # type: ignore[index]
         for i, place, score in zip(others, places, model.scores(vectors, units).tolist(), strict=True):
@@ -376,7 +376,7 @@ def read_and_compare(
             Comparison(
                 log_odds=whole if row.plausibility is None else row.plausibility,
                 loss=losses[text_of[i]],
-                lowest=_lowest_near_edits(new_encodings[text_of[i]].place_of, scores[i], edited[i]),
+                lowest=_lowest_near_edits(new_encodings[text_of[i]].unit_of_token, scores[i], edited[i]),
                 whole=whole,
             )
         )
@@ -409,8 +409,8 @@ def _lost_log_p(
     ends: list[int] = []  # where each negative's tokens end in these lists
     for old_encoding, new_encoding, runs in zip(old, new, kept, strict=True):
         for run in runs:
-            old_places += old_encoding.place_of[run.first : run.end]
-            new_places += new_encoding.place_of[run.new_first : run.new_first + run.end - run.first]
+            old_places += old_encoding.unit_of_token[run.first : run.end]
+            new_places += new_encoding.unit_of_token[run.new_first : run.new_first + run.end - run.first]
         ends.append(len(old_places))
     negative = np.repeat(np.arange(len(ends)), np.diff(ends, prepend=0))
     before = _scores_at(old, negative, np.array(old_places, np.int64))
@@ -459,24 +459,24 @@ def _scores_at(encodings: Sequence[CaptionEncoding], text: np.ndarray, places: n
     )
 
 
-def _lowest_near_edits(place_of: Sequence[int], scores: Sequence[float], edited: Edited) -> float:
+def _lowest_near_edits(unit_of_token: Sequence[int], scores: Sequence[float], edited: Edited) -> float:
     """The lowest log p of a unit in an edit, or at most WINDOW units before or behind it; at most 0.
 
     A unit is a word, or a phrase that the cloze model knows as a whole. So a negative has positions of two sorts: of
     its tokens, and of its units. The units are `<s> unit_1 … unit_n </s>`: the first one of the text has number 1.
 
     Args:
-        place_of: for each token of the negative, the number of its unit, (tokens,).
+        unit_of_token: for each token of the negative, the index of its unit, (tokens,).
         scores: log p(unit | rest) of unit_1 … unit_n, (n,): that of unit u is `scores[u - 1]`.
         edited: the negative; `starts` and `ends` of its edits are positions of tokens.
     """
     lowest = 0.0
-    last_token = len(place_of) - 1
+    last_token = len(unit_of_token) - 1
     for start, end in zip(edited.starts, edited.ends, strict=True):
         # An edit that only deletes has no token of its own: the one that follows stands for it, or the last of all.
         final = max(start, min(end, last_token + 1) - 1)
-        first_unit = place_of[min(start, last_token)]
-        last_unit = place_of[min(final, last_token)]
+        first_unit = unit_of_token[min(start, last_token)]
+        last_unit = unit_of_token[min(final, last_token)]
         first_score = max(first_unit - 1 - WINDOW, 0)
         end_score = last_unit - 1 + WINDOW + 1
         lowest = min(lowest, *scores[first_score:end_score], 0.0)

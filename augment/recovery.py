@@ -394,7 +394,7 @@ def _give_reason(
     row: Row, truth: TruthValue, evidence: Evidence, lexicon: Lexicon, settings: Judging, *, is_repeated: bool
 ) -> None:
     """Give a row the reason for which it is rejected, if there is one, and what decided."""
-    if truth.value is None:
+    if truth.value is None:  # a text was not parsed
         row.reason = "too_long"
     elif is_repeated:
         row.reason = "repeated"

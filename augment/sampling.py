@@ -96,11 +96,11 @@ class Sampler:
         self._lowest = lowest[order].tolist()
         # For each caption, the positions, among the ordered candidates, of its first unrated one and of its end.
         bounds = np.searchsorted(caption[order], np.arange(len(evidence) + 1)).tolist()
-        self._next = bounds[:-1]
+        self._first_unrated = bounds[:-1]
         self._end = bounds[1:]
         # How many candidates of each caption to rate at once. It grows, so that a caption whose candidates are mostly
         # refused needs few rounds; all captions of a round are rated together.
-        self._together = [FIRST_TOGETHER] * len(evidence)
+        self._rated_at_once = [FIRST_TOGETHER] * len(evidence)
         # For each caption, a heap of the candidates that are rated, not refused and not yet taken: (key, its number).
         self._rated: list[list[tuple[float, int]]] = [[] for _ in evidence]
 
@@ -118,8 +118,8 @@ class Sampler:
             for caption in sorted(waiting):
                 rated = self._rated[caption]
                 given = taken[caption]
-                all_rated = self._next[caption] == self._end[caption]
-                lowest_unrated = float("inf") if all_rated else self._lowest[self._next[caption]]
+                all_rated = self._first_unrated[caption] == self._end[caption]
+                lowest_unrated = float("inf") if all_rated else self._lowest[self._first_unrated[caption]]
                 # A rated candidate is given once no unrated one can have a lower key.
                 while len(given) < wanted[caption] and rated and rated[0][0] <= lowest_unrated:
                     given.append(heappop(rated)[1])
@@ -129,15 +129,15 @@ class Sampler:
         return taken
 
     def _rate_next(self, lacking: Mapping[int, int]) -> None:
-        """Rate the next candidates of some captions, at least as many as each lacks."""
-        places: list[int] = []
+        """Rate the next candidates of some captions: at least as many as each lacks, GROWTH times more each time."""
+        places: list[int] = []  # positions among the ordered candidates
         captions: list[int] = []
         for caption, number in lacking.items():
-            end = min(self._next[caption] + max(number, self._together[caption]), self._end[caption])
-            self._together[caption] *= GROWTH
-            places += range(self._next[caption], end)
-            captions += [caption] * (end - self._next[caption])
-            self._next[caption] = end
+            end = min(self._first_unrated[caption] + max(number, self._rated_at_once[caption]), self._end[caption])
+            self._rated_at_once[caption] *= GROWTH
+            places += range(self._first_unrated[caption], end)
+            captions += [caption] * (end - self._first_unrated[caption])
+            self._first_unrated[caption] = end
         if not places:
             return
         table = self._batch.candidates

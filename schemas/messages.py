@@ -38,11 +38,11 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
 
 def word(name: str, value: str, valid: Iterable[str], unlisted: Iterable[str] = ()) -> str:
-    """`value`, if it is a valid word; raises ValueError as `not_one_of` otherwise."""
-    words = list(valid)
+    """`value`, if it is one of `valid` or `unlisted`; raises ValueError otherwise, whose message lists only `valid`."""
+    listed = list(valid)
     others = list(unlisted)
-    if value not in words and value not in others:
-        raise ValueError(not_one_of(name, value, words, others))
+    if value not in listed and value not in others:
+        raise ValueError(not_one_of(name, value, listed, others))
     return value
 
 

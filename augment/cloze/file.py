@@ -193,13 +193,16 @@ def rater_shapes(arrays: Mapping[str, np.ndarray]) -> dict[str, tuple[int, ...]]
 
 
 def _read_parameter(path: Path, name: str, array: np.ndarray, bits: np.ndarray | None) -> np.ndarray:
-    """A parameter of the file in float32; bits: of the rows of a matrix of whole numbers."""
+    """A parameter of the file in float32. bits: the power of two that scales each row of a matrix of whole numbers;
+    None: the parameter is no such matrix. Raises ValueError.
+    """
     if bits is None:
         return array.astype(np.float32)
     if (array.dtype, array.ndim, bits.dtype, bits.shape) != (np.int16, 2, np.int8, array.shape[:1]):
         raise ValueError(f"{path}: {name} must be a matrix of int16, and {name}{BITS} an int8 for each row")
     whole = Quantised(array, bits)
     try:
+        # The embedding's rows are activations, too, whose single numbers have a lower limit.
         whole.check(LARGEST if name == EMBEDDING else ROW)
     except ValueError as error:
         raise ValueError(f"{path}: {name}: {error}; sums would not be exact") from None

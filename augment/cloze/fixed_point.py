@@ -123,9 +123,11 @@ class Table(NamedTuple):
         """Tabulate a function from `low` to `high`: its values at multiples of 2^-bits, as whole units of 2^-unit."""
         points = np.arange(round(low * 2**bits), round(high * 2**bits) + 1) / 2**bits
         exact = np.array([function(point) for point in points.tolist()]) * 2**unit
-        # The mathematical libraries of systems differ in the last digits. What lies half-way between two units, as
-        # nearly as that, is rounded down, so that the table is the same on all of them.
-        return cls(np.floor(exact + 0.5 - HALF_WAY).astype(np.float32), unit, float(2**bits), 0.5 - low * 2**bits)
+        # The mathematical libraries of systems differ in the last digits. What is up to HALF_WAY above the middle of
+        # two units is rounded down, so that the table is the same on all of them.
+        values = np.floor(exact + 0.5 - HALF_WAY).astype(np.float32)
+        # The offset has 0.5 more than the distance from `low`, so that x is rounded to the nearest point.
+        return cls(values, unit, scale=float(2**bits), offset=0.5 - low * 2**bits)
 
     def take(self, points: np.ndarray, out: np.ndarray) -> np.ndarray:
         """The values at points, which are not whole yet; points, out: arrays of one shape, in memory order."""

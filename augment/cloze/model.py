@@ -74,7 +74,7 @@ class ClozeModel:
             # A text has a row for the place of each unit between START and END, then one for each other place.
             row_of_place: dict[Place, int] = {}
             for start, end in spans_of_text:
-                place = _place_of_tokens(text.units, text.place_of, start, end)
+                place = _place_of_tokens(text.units, text.unit_of_token, start, end)
                 before, after = place
                 is_single_unit = after - before == 2
                 if not is_single_unit and place not in row_of_place:
@@ -139,7 +139,7 @@ class ClozeModel:
                 CaptionEncoding(
                     model=self,
                     units=text.units,
-                    place_of=text.place_of,
+                    unit_of_token=text.unit_of_token,
                     scores=scores[start:end],
                     vectors=vectors[number],
                     rows={} if rows is None else rows[number],
@@ -164,7 +164,7 @@ class CaptionEncoding:
     """A text as a cloze model has read it, ready to be asked for p(unit | rest) at its places.
 
     units: the numbers of its units, from START to END.
-    place_of: for each token, the place of its unit.
+    unit_of_token: for each token, the index of its unit in `units`; that of END for the final full stop.
     scores: log p(unit | rest) of each unit but START and END.
     vectors: of the places that can be asked for, first those of the units, (places, width).
     rows: the row in `vectors` of each other place.
@@ -174,7 +174,7 @@ class CaptionEncoding:
 
     model: ClozeModel
     units: Sequence[int]
-    place_of: Sequence[int]
+    unit_of_token: Sequence[int]
     scores: Sequence[float]
     vectors: np.ndarray
     rows: Mapping[Place, int] = field(default_factory=dict)
@@ -196,20 +196,20 @@ class CaptionEncoding:
 
         None: the tokens are not whole units, or `vector_at` does not know the place.
         """
-        place_of = self.place_of
+        unit_of_token = self.unit_of_token
         if start >= end:
             return None
-        begins_inside_a_unit = start > 0 and place_of[start - 1] == place_of[start]
-        ends_inside_a_unit = end < len(place_of) and place_of[end] == place_of[end - 1]
+        begins_inside_a_unit = start > 0 and unit_of_token[start - 1] == unit_of_token[start]
+        ends_inside_a_unit = end < len(unit_of_token) and unit_of_token[end] == unit_of_token[end - 1]
         if begins_inside_a_unit or ends_inside_a_unit:
             return None
-        before, after = place = _place_of_tokens(self.units, place_of, start, end)
+        before, after = place = _place_of_tokens(self.units, unit_of_token, start, end)
         return place if after - before == 2 or place in self.rows else None
 
     def place_of_token(self, token: int) -> Place | None:
         """The place of the unit of a token; None for the final full stop, which is no unit."""
-        place = self.place_of[token]
-        return (place - 1, place + 1) if place <= len(self.scores) else None
+        unit = self.unit_of_token[token]
+        return (unit - 1, unit + 1) if unit <= len(self.scores) else None
 
     def vector(self, start: int, end: int) -> np.ndarray:
         """The vector that predicts what stands in place of the tokens `start` to `end` (exclusive): (width,).
@@ -218,25 +218,25 @@ class CaptionEncoding:
 
         The tokens are those of a single unit, or a span that was given to `ClozeModel.read`, else KeyError.
         """
-        return self.vector_at(_place_of_tokens(self.units, self.place_of, start, end))
+        return self.vector_at(_place_of_tokens(self.units, self.unit_of_token, start, end))
 
     def is_unit(self, token: int) -> bool:
         """Whether a token is a unit of its own, not part of a phrase."""
-        return self.place_of.count(self.place_of[token]) == 1
+        return self.unit_of_token.count(self.unit_of_token[token]) == 1
 
     def log_probability(self, token: int) -> float:
         """log p(unit | rest) of the unit that a token of the text belongs to; 0 for the final full stop."""
-        place = self.place_of[token] - 1
-        return self.scores[place] if place < len(self.scores) else 0.0
+        unit = self.unit_of_token[token] - 1  # START has no score
+        return self.scores[unit] if unit < len(self.scores) else 0.0
 
 
-def _place_of_tokens(units: Sequence[int], place_of: Sequence[int], start: int, end: int) -> Place:
-    """The place of the tokens `start` to `end` (exclusive) of a text: the units before and after them.
+def _place_of_tokens(units: Sequence[int], unit_of_token: Sequence[int], start: int, end: int) -> Place:
+    """The place of the tokens `start` to `end` (exclusive) of a text: the indices of the units before and after them.
 
-    units: of the text, from START to END. place_of: for each token, the place of its unit.
+    units, unit_of_token: of the text, see `CaptionEncoding`.
     """
-    # The final full stop has the place of END, behind which there is no unit.
-    return place_of[start] - 1, min(place_of[end - 1] + 1, len(units) - 1)
+    # The final full stop counts to END, behind which there is no unit.
+    return unit_of_token[start] - 1, min(unit_of_token[end - 1] + 1, len(units) - 1)
 
 
 @cache

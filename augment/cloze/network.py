@@ -169,6 +169,7 @@ class Network:
             read: the states of the captions.
         """
         vectors = np.empty((len(beside), self._output.shape[1]), np.float32)
+        # Captions are sorted by shape and cut where it changes.
         first_place = np.cumsum(counts) - counts
         order = np.lexsort((reach, counts, lengths))
         shapes = np.stack([lengths, counts, reach])[:, order]
@@ -179,12 +180,13 @@ class Network:
             length = int(lengths[same_shape[0]])
             count = int(counts[same_shape[0]])
             states = int(reach[same_shape[0]])
-            most = max(1, ATTENDED // (2 * states * count))  # captions that are computed together
+            # How many captions are computed together: they have about ATTENDED pairs of a place and a state.
+            most = max(1, ATTENDED // (2 * states * count))
             for start in range(0, len(same_shape), most):
                 captions = same_shape[start : start + most]
                 place = first_place[captions][:, None] + np.arange(count)
                 ahead = read.ahead.rows[captions, :states]
-                behind = read.behind.rows[captions, :states][:, ::-1]
+                behind = read.behind.rows[captions, :states][:, ::-1]  # read backwards, turned to the text's order
                 rows = np.concatenate([ahead, behind], axis=1)
                 vectors[place.ravel()] = self._vectors(length, rows, beside[place], read.states)
         return vectors
@@ -253,8 +255,9 @@ class Network:
         after = near.after[..., -reach:]
         if (beside == beside[:1]).all():
             beside = beside[:1]
+        # Indexed by head, by the unit beside the place (that after it is counted from 1) and by state.
         biases = np.concatenate([before[:, beside[..., 0]], after[:, beside[..., 1] - 1]], -1)
-        return biases.transpose(1, 0, 2, 3)
+        return biases.transpose(1, 0, 2, 3)  # captions before heads
 
     @cached(LENGTHS)
     def _distance_biases(self, units: int) -> DistanceBiases:

@@ -69,30 +69,30 @@ class Units:
     def to_units(self, words: Sequence[str]) -> UnitsOfText:
         """Group the words of a tokenised text, in lower case, into units; those not in the vocabulary become UNKNOWN.
 
-        "two dogs in front of it", with the phrase "in front of", has 4 units between START and END, and its words have
-        the places 1, 2, 3, 3, 3, 4. A final full stop has the place of END.
+        "two dogs in front of it", with the phrase "in front of", has 4 units between START and END, and its words
+        belong to the units 1, 2, 3, 3, 3, 4. A final full stop is counted to END.
         """
         number = self.number
         unknown = number[UNKNOWN]
         units = [number[START]]
-        places = []
+        unit_of_token = []
         words = ["a" if word == "an" else word for word in words]  # as `normalise_word` does with words in lower case
         start = 0
         for size in words_per_unit(words, self.phrases):
-            places += [len(units)] * (size or 1)
+            unit_of_token += [len(units)] * (size or 1)
             if size:  # 0: a final full stop, which is no unit
                 name = words[start] if size == 1 else " ".join(words[start : start + size])
                 units.append(number.get(name, unknown))
                 start += size
         units.append(number[END])
-        return UnitsOfText(units, places)
+        return UnitsOfText(units, unit_of_token)
 
 
 class UnitsOfText(NamedTuple):
-    """The numbers of a text's units, from START to END, and the place of the unit of each token."""
+    """A text's units from START to END, as numbers in the vocabulary; and the index of each token's unit among them."""
 
     units: list[int]
-    place_of: list[int]
+    unit_of_token: list[int]
 
 
 def group_by_first_word(phrases: Iterable[str]) -> dict[str, tuple[tuple[str, ...], ...]]:

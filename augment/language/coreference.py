@@ -177,7 +177,7 @@ class CoreferenceIndex:
 
 
 def union(sets: Iterable[Coreferent]) -> Coreferent:
-    """The union of several results."""
+    """The union of several results, whose sets are numbers with a bit for each entry."""
     related = all_entries = 0
     for coreferent in sets:
         related |= coreferent.related

@@ -269,8 +269,9 @@ def _has_no_subject(caption: Caption, verb: Token) -> bool:
     """Whether a finite verb has no subject that it may agree with, and is not joined to another verb."""
     subject = caption.first_dependent(verb.index, "nsubj", "nsubjpass", "expl", "csubj")
     if subject is None:
+        # Taken for a noun, or for nothing in particular; a "conj" would share the subject of the verb before it.
         return verb.dep in ("pobj", "dobj", "compound", "npadvmod", "appos", "dep")
-    return subject.pos in ("VERB", "AUX", "ADV", "ADP")
+    return subject.pos in ("VERB", "AUX", "ADV", "ADP")  # by a mistake of the parse
 
 
 def _may_agree(word: str, *, plural: bool) -> bool:
@@ -338,9 +339,8 @@ def _verb_is_unclear(caption: Caption, noun: Token, *, plural: bool) -> bool:
 
 
 def _is_likened(caption: Caption, noun: Token) -> bool:
-    """Whether a noun that passes for a subject says what another is like, as no finite verb stands before it.
-
-    A verb of a relative clause does not count: "a pillow that looks like **a slice** lies on a couch".
+    """Whether a noun that the parse takes for a subject is only the object of "like": it stands behind such a word, and
+    no finite verb but those of relative clauses precedes it: "a pillow that looks like **a slice** lies on a couch".
     """
     if caption.word(caption.phrase_start(noun.index) - 1) not in LIKENING:
         return False

@@ -74,15 +74,15 @@ class WordNet:
         self._rank = flat.field("rank").to_numpy()
         self._antonyms = _number_lists(flat.field("antonyms"))
         self._derived = _number_lists(flat.field("derived"))
-        # Number the lemmas in order, and sort the senses by lemma, part of speech and rank.
+        # The lemmas are numbered in alphabetical order, the senses sorted by lemma, part of speech and rank.
         lemmas = flat.field("lemma").dictionary_encode()
         sorted_lemmas = pc.array_sort_indices(lemmas.dictionary)
-        self._lemmas = lemmas.dictionary.take(sorted_lemmas).to_pylist()
-        self._lemma = np.argsort(sorted_lemmas).astype(np.int32)[lemmas.indices]
+        self._lemma_names = lemmas.dictionary.take(sorted_lemmas).to_pylist()
+        self._lemma_of_sense = np.argsort(sorted_lemmas).astype(np.int32)[lemmas.indices]
         # A key holds a lemma and one of the four parts of speech of POS, so that the senses of both are neighbours:
         # `_sense_positions` bisects for them. The table has five, as it tells satellite adjectives (s) from others (a).
         index_in_pos = np.array([POS.index("a" if pos == "s" else pos) for pos in TABLE_POS])
-        key = self._lemma.astype(np.int64) * len(POS) + index_in_pos[self._pos[self._synset]]
+        key = self._lemma_of_sense.astype(np.int64) * len(POS) + index_in_pos[self._pos[self._synset]]
         self._order = np.argsort(key * ABOVE_RANKS + self._rank, kind="stable").astype(np.int32)
         self._keys = key[self._order].astype(np.int32)
 
@@ -134,7 +134,7 @@ class WordNet:
         """The name of a synset by its first lemma: "dog.n.01"."""
         sense = int(self._first[synset])
         pos = TABLE_POS[self._pos[synset]]
-        return f"{self._lemmas[self._lemma[sense]].replace(' ', '_')}.{pos}.{self._rank[sense]:02d}"
+        return f"{self._lemma_names[self._lemma_of_sense[sense]].replace(' ', '_')}.{pos}.{self._rank[sense]:02d}"
 
     def synset(self, name: str) -> int:
         """The synset of a name such as "dog.n.01"; the name may use any lemma of the synset.
@@ -185,7 +185,7 @@ class WordNet:
         opposites: list[int] = []  # positions in the flat list of all senses
         for sense in self._sense_positions(lemma, pos).tolist():
             opposites += _list_of_row(self._antonyms, sense)
-        return frozenset(self._lemmas[code] for code in self._lemma[opposites].tolist())
+        return frozenset(self._lemma_names[lemma_number] for lemma_number in self._lemma_of_sense[opposites].tolist())
 
     def derived(self, lemma: str, pos: str, target: str) -> frozenset[str]:
         """The lemmas with part of speech `target` that are derivationally related: "ride" (v) -> "rider" (n)."""
@@ -193,7 +193,9 @@ class WordNet:
         for sense in self._sense_positions(lemma, pos).tolist():
             derived.update(_list_of_row(self._derived, sense))
         return frozenset(
-            self._lemmas[self._lemma[other]] for other in derived if self.pos(int(self._synset[other])) == target
+            self._lemma_names[self._lemma_of_sense[other]]
+            for other in derived
+            if self.pos(int(self._synset[other])) == target
         )
 
     def entails(self, verb: str, other: str) -> bool:
@@ -212,8 +214,8 @@ class WordNet:
         if pos not in POS:
             raise ValueError(f"pos must be one of {', '.join(POS)}, was: {pos}")
         name = _normalise_lemma(lemma)
-        code = bisect_left(self._lemmas, name)
-        if self._lemmas[code : code + 1] != [name]:
+        code = bisect_left(self._lemma_names, name)
+        if self._lemma_names[code : code + 1] != [name]:
             return self._order[:0]
         key = code * len(POS) + POS.index(pos)
         wanted = np.array([key, key + 1], self._keys.dtype)  # of another type, all keys would be converted

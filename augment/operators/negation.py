@@ -109,12 +109,12 @@ class Negation(ListingOperator):
         of_caption: list[list[Row]] = [[] for _ in batch.evidence]
         for number, corrections in corrections_of(batch, captions, self.replacers).items():
             evidence = batch.evidence[number]
-            existing = existence_contrasts(evidence, batch.lexicon, bool(corrections))
+            existence = existence_contrasts(evidence, batch.lexicon, bool(corrections))
             corrected = [_corrected(evidence.caption, correction) for correction in corrections]
-            existing_rows = _false_rows(evidence, batch.lexicon, existing, seed, self.name)
+            existence_rows = _false_rows(evidence, batch.lexicon, existence, seed, self.name)
             # By chance, so that both sorts are among the negatives: of most captions only the first rows are taken.
             is_correction_first = _random_number(seed, self.name, evidence.caption, "correction") < OF_CORRECTIONS
-            of_caption[number] = [*corrected, *existing_rows] if is_correction_first else [*existing_rows, *corrected]
+            of_caption[number] = [*corrected, *existence_rows] if is_correction_first else [*existence_rows, *corrected]
         return ListedRows(of_caption)
 
     def violation(self, row: Row, evidence: Evidence, lexicon: Lexicon) -> Violation | None:
@@ -154,8 +154,8 @@ class TrueNegation(Negation):
                 )
                 for correction in corrections
             ]
-            existing = existence_contrasts(evidence, batch.lexicon, bool(corrections))
-            of_caption[number] = [*corrected, *_true_rows(evidence.caption, batch.lexicon, existing)]
+            existence = existence_contrasts(evidence, batch.lexicon, bool(corrections))
+            of_caption[number] = [*corrected, *_true_rows(evidence.caption, batch.lexicon, existence)]
         return ListedRows(of_caption)
 
 
@@ -411,8 +411,10 @@ def _false_rows(evidence: Evidence, lexicon: Lexicon, pairs: Sequence[Contrast],
         site, present, absent, _ = contrast
         negation = site.negate(**_words_of_frame(lexicon, contrast, present))
         of_contrast = [contrast.row((negation,), replaced=present, replacement=NO + present)]
-        # What nobody expects in the scene is known only by estimates; without them the picture may well have it.
-        if site.frame != "exists" or evidence.image is not None:
+        # In the frame "exists" ("there is a helmet in the picture") any noun may be the absent one. Whether the picture
+        # has it is known only by the estimates of `evidence.image`: without them it is not asserted.
+        is_absence_known = site.frame != "exists" or evidence.image is not None
+        if is_absence_known:
             edits = _edits_that_assert(caption, lexicon, contrast, absent)
             of_contrast.append(contrast.row(edits, replaced=NO + absent, replacement=absent))
             edit = _edit_with_both(caption, lexicon, contrast, asserted=absent, negated=present)
@@ -567,9 +569,9 @@ def corrections_of(
 
 
 def _correction(caption: Caption, exchange: Row, lexicon: Lexicon) -> Correction:
-    """The correction that a row makes possible, which replaces a noun or a verb.
+    """The words of "a bench, not a table" or "a table, not a bench", from a row that replaces a noun or a verb.
 
-    It needs both words as they are said behind "not": "a bench" and "a table", "standing" and "sitting".
+    `old` are those of the caption, "a bench" or "standing"; `new` are those of the row, "a table" or "sitting".
     """
     index = exchange.tokens[0]
     if exchange.change == "verb":
@@ -615,5 +617,6 @@ def _append_not(caption: Caption, exchange: Row, words: str) -> Edit:
     """
     index = exchange.tokens[0]  # "cat"
     end = caption.tokens[index].end
-    goes_on = any(later.pos != "PUNCT" for later in caption.tokens[index + 1 : index + 2])
-    return Edit(end, end, f", not {words}" + "," * goes_on)
+    following = caption.tokens[index + 1 : index + 2]  # no token if the caption ends here
+    needs_comma = any(token.pos != "PUNCT" for token in following)
+    return Edit(end, end, f", not {words}" + "," * needs_comma)

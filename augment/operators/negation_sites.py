@@ -281,7 +281,9 @@ def _is_negative(caption: Caption) -> bool:
 
 
 def _objects_of_prepositions(caption: Caption) -> Iterator[Site]:
-    """The objects of "with" (not "filled with", "along with"), "in" and prepositions of neighbourhood."""
+    """Sites at the objects of prepositions: of "with" (not "filled with", "along with"), of "in" if they are worn, and
+    of those that say where a thing is, at the caption's end.
+    """
     for use in preposition_uses(caption):
         word = caption.tokens[use.start]
         if not _stands_alone(caption, caption.tokens[use.noun]) or word.dep != "prep":

@@ -82,7 +82,9 @@ class ReplaceNoun(ReplacingOperator):
     def old_log_p(
         self, log_p: np.ndarray, slots: Sequence[SlotOfCaption], evidence: Sequence[Evidence], lexicon: Lexicon
     ) -> np.ndarray:
-        """log p of the noun in each slot, (slots,); it may have several words, so it is looked up as an entry."""
+        """log p of the noun in each slot, (slots,), from that of every noun of the lexicon, (slots, entries): it is
+        looked up there, as a noun may have several words.
+        """
         return log_p[np.arange(len(slots)), [lexicon.nouns.number[slot.entry] for _, slot in slots]]
 
     def scores(

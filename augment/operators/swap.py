@@ -324,18 +324,21 @@ def _can_be_swapped_whole(caption: Caption, left: Chunk, right: Chunk) -> bool:
         return False
     if right.end < len(tokens):
         behind = tokens[right.end]
+        # A VBD may be a participle that belongs to the noun: "a dog dressed as a pirate".
         is_finite = behind.pos == "AUX" or behind.tag in ("VBZ", "VBP")
         if not is_finite and (behind.pos != "PUNCT" or behind.lower == ","):
             return False
         if is_finite and tokens[left.root].dep not in ("nsubj", "nsubjpass"):
             return False  # "a cup is by a plate and a spoon is by a fork": another clause has begun
-    word_between = lowered[left.end]
+    is_joined_by_and = lowered[left.end] == "and"
+    # What joins the phrases to each other: "near" or "and", and in "a dog and a cat" the cat, a conjunct of the dog.
     joining = {right.root, *range(left.end, right.start)}
     for chunk in (left, right):
         for child in caption.dependents(chunk.root, *MODIFIERS):
-            is_before_both = word_between == "and" and child.index < left.start
-            if child.index not in joining and not is_before_both:
-                return False
+            # "In the water a duck and a swan": what stands before both belongs to both.
+            is_of_both = is_joined_by_and and child.index < left.start
+            if child.index not in joining and not is_of_both:
+                return False  # "a dog with a hat near a cat": the cat would get the hat
     return True
 
 

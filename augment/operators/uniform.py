@@ -461,14 +461,13 @@ def _row_with_noun_behind(caption: Caption, lexicon: Lexicon, noun: Token, word:
 
 
 def _row_with_noun_before(caption: Caption, lexicon: Lexicon, noun: Token, preposition: str, name: str) -> Row:
-    """The row with "a NAME on" before the phrase of a noun; in the plural before a plural.
+    """The row that puts a new noun and a preposition before a noun phrase: "a hat on | a dog", "hats on | dogs".
 
     noun: the token of the caption's noun. name: the new noun, an entry of the lexicon.
     """
     start = next((chunk.start for chunk in caption.chunks if chunk.start <= noun.index < chunk.end), noun.index)
-    return _added_noun_row(
-        noun, name, _insert_before(caption, start, f"{_noun_with_article(lexicon, noun, name)} {preposition}")
-    )
+    words = f"{_noun_with_article(lexicon, noun, name)} {preposition}"
+    return _added_noun_row(noun, name, _insert_before(caption, start, words))
 
 
 def _added_noun_row(noun: Token, name: str, edit: Edit) -> Row:

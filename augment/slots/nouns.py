@@ -30,7 +30,7 @@ INTENSIFIERS = {"very", "too", "more", "most", "less", "so", "as", "light", "dar
 
 
 def word_before(caption: Caption, index: int) -> str:
-    """The word before token `index`, or two words if that is an article ("on a"); "^" at the start."""
+    """The word before token `index`, or two words if that is an article ("on a", "an" as "a"); "^" at the start."""
     word = caption.word(index - 1) or "^"
     if word in ("a", "an", "the"):
         return f"{caption.word(index - 2) or '^'} {'the' if word == 'the' else 'a'}"

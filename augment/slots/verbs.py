@@ -138,11 +138,12 @@ def subject_of(caption: Caption, verb: Token) -> Token | None:
         doer = caption.first_dependent(verb.index, "nsubj", "nsubjpass")
         head = caption.tokens[verb.head]
         if verb.dep in ("acl", "relcl") and (doer is None or doer.tag in ("WDT", "WP")):
-            return head
+            return head  # "a dog running", "a dog that runs"
         if doer is not None:
             return doer
         if verb.dep not in ("conj", "advcl") or head.index == verb.index:
             break
+        # "A dog sits and eats": that of the verb that it depends on.
         verb = head
     return None
 

@@ -157,7 +157,7 @@ def interchangeable(caption: Caption, first: Token, second: Token) -> bool:
         if above == caption.tokens[second.head].head and caption.tokens[above].pos == "NOUN":
             return True
     pairs = ((first, second), (second, first), first_conjuncts, first_conjuncts[::-1])
-    if any(_is_with(caption, *pair) for pair in pairs) or _stand_in_one_list(caption, first, second):
+    if any(_is_joined_by_with(caption, *pair) for pair in pairs) or _stand_in_one_list(caption, first, second):
         return True
     if _follows_after_swap(caption, first.index, second.index):
         return True
@@ -275,7 +275,7 @@ def _stand_in_one_list(caption: Caption, first: Token, second: Token) -> bool:
     return between <= {",", "and", "or", "&", "as", "well", "plus"}
 
 
-def _is_with(caption: Caption, holder: Token, thing: Token) -> bool:
+def _is_joined_by_with(caption: Caption, holder: Token, thing: Token) -> bool:
     """Whether `thing` is with `holder`, even where the parse attaches "with" elsewhere: "a plate with oranges"."""
     governor = caption.tokens[thing.head]
     if thing.dep != "pobj" or governor.lower != "with":

@@ -333,7 +333,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _what_happens_to_work(end: BaseException) -> str:
-    """What the end of a command means for its work: the note that the command has added, else CONTINUES."""
+    """What the end of a command means for its work: the note that the command has added to the exception, else
+    CONTINUES: the same command goes on from here.
+    """
     # click raises Abort in place of a KeyboardInterrupt, which is its cause and has the note
     noted = end.__cause__ if isinstance(end, click.Abort) and end.__cause__ else end
     return next(iter(getattr(noted, "__notes__", [])), CONTINUES)

@@ -93,17 +93,20 @@ LISTED = 12
 class Choice(click.Choice):
     """A parameter type with a list of valid words. The error for any other lists them and the most similar one."""
 
-    def __init__(self, words: Words, empty: str = "") -> None:
-        """words: the valid ones, or a function that is called when they are needed. empty: a further word, "": none."""
+    def __init__(self, words: Words, word_for_none: str = "") -> None:
+        """words: the valid ones, or a function that is called when they are needed. word_for_none: another valid word,
+        such as "none", that stands for no value; "": there is no such word.
+        """
+        # What click.Choice sets, whose __init__ would need the words at once.
         self.case_sensitive = True
         self._words = words
-        self._empty = empty
+        self._word_for_none = word_for_none
 
     @property
     def choices(self) -> Sequence[str]:  # type: ignore[override]
         """The words that are listed."""
         words = self._words() if callable(self._words) else self._words
-        return (*words, self._empty) if self._empty else words
+        return (*words, self._word_for_none) if self._word_for_none else words
 
     @property
     def metavar(self) -> str:
@@ -161,7 +164,9 @@ def columns(roles: Sequence[str], help: str, *, repeated: Sequence[str] = ()) ->
     )
 
 
-def several(flag: str, field: str, help: str, *, choices: Words = (), empty: str = "", **more: FlagValue) -> Decorator:
+def several(
+    flag: str, field: str, help: str, *, choices: Words = (), word_for_none: str = "", **more: FlagValue
+) -> Decorator:
     """A flag that may be repeated: a tuple as argument `field`, or None if not given.
 
     Args:
@@ -169,10 +174,10 @@ def several(flag: str, field: str, help: str, *, choices: Words = (), empty: str
         field: the argument of the command.
         help: its help, without a hint that it may be repeated.
         choices: the valid words; all words if empty.
-        empty: another word, which stands for an empty tuple.
+        word_for_none: another valid word, which stands for an empty tuple; "": there is no such word.
         **more: goes to click.option.
     """
-    words = Choice(choices, empty) if choices else None
+    words = Choice(choices, word_for_none) if choices else None
 
     def collect(ctx: click.Context, flag: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...] | None:
         """The names in all values of the flag, each once; None if it was not given. Raises UsageError."""
@@ -181,9 +186,9 @@ def several(flag: str, field: str, help: str, *, choices: Words = (), empty: str
             raise click.UsageError(f"{flag.opts[0]} must be names between commas, was: {','.join(values)}", ctx)
         if words is not None:
             names = [words.convert(name, flag, ctx) for name in names]
-        if empty in names and len(names) > 1:
-            raise click.UsageError(f"{flag.opts[0]} {empty} must stand alone, was: {','.join(names)}", ctx)
-        return () if names == [empty] else tuple(dict.fromkeys(names)) or None
+        if word_for_none in names and len(names) > 1:
+            raise click.UsageError(f"{flag.opts[0]} {word_for_none} must stand alone, was: {','.join(names)}", ctx)
+        return () if names == [word_for_none] else tuple(dict.fromkeys(names)) or None
 
     def complete(ctx: click.Context, flag: click.Parameter, incomplete: str) -> list[CompletionItem]:
         """What the shell offers when a user presses Tab after the flag."""
@@ -253,7 +258,7 @@ def from_field(
     help = _help_with_default(name, field, of_models)
     if get_origin(kind) is tuple:
         singular = flag if name in FLAGS else flag.removesuffix("s")
-        option = several(singular, name, help, choices=words, empty="none")
+        option = several(singular, name, help, choices=words, word_for_none="none")
     elif words:
         option = one_of(flag, words, help)
     elif kind is bool:
@@ -312,7 +317,7 @@ class Location(click.Path):
         self.local = local
 
     def convert(self, value: FlagValue, param: click.Parameter | None, ctx: click.Context | None) -> Path:
-        """The path that a user gave for a flag or argument; raises UsageError, which names that, for an invalid one."""
+        """The path that a user gave for a flag or argument, on a local disk if `local`; else raises UsageError."""
         from ..engine.places import local_path, place
 
         try:

@@ -111,7 +111,7 @@ class Output:
         for name, schema in self.schemas.items():
             if name in result.tables:
                 path = shard_path(self.run / name, index)
-                counts = result.counts if name == self.folder.name else None
+                counts = result.counts if name == self.folder.name else None  # only the primary table has them
                 shards[name] = write_shard(result.tables[name], path, schema, key or self.key, provenance, counts)
         return shards
 

@@ -222,12 +222,13 @@ def local_path(given: str | PathLike[str], what: str = "path") -> Path:
     path = Path(text)
     if url := _URL.match(text):
         parts = urlsplit(text)
+        # url[1], the scheme, is None for a chain of URLs: "simplecache::s3://bucket/run".
         if not url[1] or parts.scheme != "file" or parts.netloc not in ("", "localhost") or "::" in text:
             raise ValueError(f"{what} must be on a local disk, was the URL: {text}")
         path = Path(unquote(parts.path))
     try:
         path.stat()
-    except OSError as error:
+    except OSError as error:  # a path that does not exist is no error: it may be made
         if error.errno == errno.ELOOP:
             raise ValueError(f"{what} must be no loop of symbolic links, was: {path}") from None
     return path

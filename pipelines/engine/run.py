@@ -26,7 +26,7 @@ from .shards import Shard, shard_path
 from .stage import ReduceStage, Stage, StageResult, collector_paused
 from .tables import WholeTable, hash_inputs, package, provenance, shards_of
 
-_last_stage: list[Stage | ReduceStage] = []  # the stage that this process ran last, if it ran any
+_last_stage: Stage | ReduceStage | None = None  # the stage that this process ran last
 # How many partial results of a ReduceStage are combined at once.
 FAN_IN = 8
 Parts = Iterable[Callable[[], StageResult]]
@@ -64,11 +64,12 @@ class Job:
         # The main process frees nothing: it may run an earlier stage again, and need its model.
         if parent_process() is None:
             return
-        earlier_stages = [*_last_stage]
-        _last_stage[:] = [self.stage]
-        for earlier in earlier_stages:
-            if earlier.name != self.stage.name and isinstance(earlier, Stage) and earlier.free is not None:
-                earlier.free()
+        global _last_stage
+        earlier = _last_stage
+        _last_stage = self.stage
+        # A ReduceStage loads nothing that could be freed.
+        if isinstance(earlier, Stage) and earlier.name != self.stage.name and earlier.free is not None:
+            earlier.free()
 
     def read(self, shard: Shard) -> pa.Table:
         """The rows of a shard of the input. Raises DamagedShardError, or RuntimeError as `begin`."""

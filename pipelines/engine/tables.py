@@ -68,8 +68,8 @@ def no_table(run: Path, name: str) -> FileNotFoundError:
 
 
 def no_run(folder: Path) -> FileNotFoundError:
-    """The error for a folder that is no run: its build has stopped early, it is in a run, or it has no tables."""
-    # A build that was interrupted in its first stage leaves a manifest, but no table.
+    """The error for a folder that is no run: its build has stopped early, it is one table of a run, or it has none."""
+    # A build that was interrupted in its first stage leaves its work folder or a manifest, but no table.
     if (folder / INGESTING).exists() or any(manifest_names(folder)):
         return FileNotFoundError(f"{folder} has no tables: {STOPPED.format('build', 'while it read the captions')}")
     if folder.is_dir() and list_shards(folder):

@@ -44,13 +44,14 @@ def refusing(
     records: Iterable[Record | Rejected], languages: tuple[str, ...], boilerplate: bool
 ) -> Iterator[Record | Rejected]:
     """The records; captions in other languages than these (if any) and, if asked for, boilerplate become rejected."""
-    checks = [*([is_boilerplate] if boilerplate else []), *([in_languages(languages)] if languages else [])]
-    if not checks:
-        yield from records
-        return
+    checks: list[Check] = []
+    if boilerplate:
+        checks.append(is_boilerplate)
+    if languages:
+        checks.append(in_languages(languages))
     for record in records:
-        refused = (check(record) for check in checks) if isinstance(record, Record) else ()
-        yield next(filter(None, refused), record)
+        rejections = (check(record) for check in checks) if isinstance(record, Record) else ()
+        yield next(filter(None, rejections), record)  # the first that is not None, else the record
 
 
 def in_languages(languages: tuple[str, ...]) -> Check:

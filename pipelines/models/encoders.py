@@ -98,7 +98,7 @@ class ImageEncoder(nn.Module):
         pooling: str = "average",
         finish: Finish = unit_vectors,
     ) -> None:
-        """Make the linear layer, with weights from a generator."""
+        """Make the linear layer, with weights from a generator. transform: of features before it, see TRANSFORMS."""
         super().__init__()
         self.finish = finish
         self.transform = transform

@@ -573,7 +573,7 @@ class PublishConfig(PublishOptions):
         if bool(self.votes) != kind.votes:
             raise ValueError(f"format valse, and no other, needs --set votes=SHEETS, format was: {self.format}")
         try:
-            date.fromisoformat(self.date or "2000-01-01")
+            date.fromisoformat(self.date or "2000-01-01")  # no date is right, too
         except ValueError:
             raise ValueError(f"date must be YYYY-MM-DD, was: {self.date}") from None
         if self.images is None and (kind.images == "files" or self.copy_images or self.skip_missing):

@@ -236,7 +236,9 @@ def _described_negative(row: Row) -> Json:
 
 
 def finish_captions(publication: Publication, folder: Path, files: Mapping[str, Tars]) -> list[RecordSet]:
-    """Write the number of samples by tar file, by which OpenCLIP knows the length of an epoch."""
+    """Write sizes.json, the number of samples in each tar file, by which OpenCLIP knows the length of an epoch; returns
+    the record sets of the archives. files: by `{split}-{}.tar`.
+    """
     sizes = {name: size for tars in files.values() for name, size in tars.sizes.items()}
     (folder / "sizes.json").write_text(json.dumps(sizes, indent=1) + "\n", encoding="utf-8")
     records = []

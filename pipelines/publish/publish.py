@@ -369,11 +369,11 @@ def move_into_place(new: Path, output: Path) -> list[str]:
     for name in written:
         if not (output / name).resolve().is_relative_to(output):
             raise ValueError(f"{output / name} leads out of the output folder: remove the link")
-    emptied = _remove_published(output)
+    old_folders = _remove_published(output)  # they may be empty now
     # The new list of digests comes first: if this stops in between, the next publication knows what to remove.
     for name in (SUMS, *(name for name in written if name != SUMS)):
         move(new / name, output / name)
-    for folder in sorted(emptied, reverse=True):  # those inside others first
+    for folder in sorted(old_folders, reverse=True):  # those inside others first
         remove_empty(folder)
     return written
 

@@ -61,14 +61,14 @@ class JsonMember:
 
 
 def rows_in(url: str, expected: str, is_row: IsRow) -> Iterator[KeyedRecord] | None:
-    """The records in a file that is one JSON object; None if none are found.
+    """The records in a file that is one JSON object, in at most DEPTH objects inside each other; None if it has none.
 
     Args:
         url: of the file.
         expected: what it should be, for the message about a broken file.
         is_row: whether an object has the columns that are to be read.
     """
-    return _JsonObject(url, "", expected, is_row).rows(DEPTH)
+    return _JsonObject(url, prefix="", expected=expected, is_row=is_row).rows(depth=DEPTH)
 
 
 def described(url: str, expected: str) -> str:

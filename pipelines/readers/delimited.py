@@ -89,7 +89,7 @@ def cut(record: str, delimiter: str) -> Fields:
         values = record.split(delimiter)
         return Fields(values, [True] * len(values))
     values = []
-    bare: list[bool] = []
+    bare: list[bool] = []  # whether each field is written without quotes
     problem = ""
     start = 0
     while True:

@@ -489,11 +489,12 @@ def _read_rows(url: str, given: Roles | None = None, truth_column: str = "") -> 
             kind = suffix[1:] if kind == "delimited" else kind
             yield from (_KeyedRow("", row) for _, row in table.objects(url, kind, expected=EXPECTED))
     else:
-        numbers = [name for names in given.values() for name in names]
+        given_columns = [name for names in given.values() for name in names]
         if truth_column not in ("", NO_COLUMN):
-            numbers.append(truth_column)
+            given_columns.append(truth_column)
         delimiter = "," if suffix == ".csv" else "\t"
-        yield from (_KeyedRow("", row) for _, row in table.delimited(url, numbers, lambda names: False, delimiter))
+        rows_of_file = table.delimited(url, given_columns, lambda names: False, delimiter)
+        yield from (_KeyedRow("", row) for _, row in rows_of_file)
 
 
 def _has_columns(row: Row, given: Roles) -> bool:

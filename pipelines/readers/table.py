@@ -277,7 +277,7 @@ def _whole_conversation(name: str, names: Sequence[str]) -> str:
 def _can_choose(names: Sequence[str], options: ReadOptions) -> bool:
     """Whether a table with columns of these names can be read: names or options say where captions and images are."""
     try:
-        choose(names, options, "")
+        choose(names, options, where="")
     except ValueError:
         return False
     return True

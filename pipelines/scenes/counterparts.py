@@ -59,6 +59,7 @@ def _with_other_looks(scene: Scene, group: int) -> Iterator[Scene]:
     looks = {
         "colour": kind.colours,
         "pattern": ("", *PATTERNS) if kind.patterned else (),
+        # "fly" is the pose of what is above the anchor, and of nothing else.
         "pose": tuple(pose for pose in kind.poses if (pose == "fly") == (first.pose == "fly")),
     }
     for field, values in looks.items():

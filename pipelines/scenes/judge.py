@@ -86,6 +86,7 @@ def _relation_between_others(relation: str, first: Thing, second: Thing) -> Trut
     # Only the anchor has things on it or in it.
     if relation in (*ON, *IN):
         return False
+    # Opinions differ within margins: FAR between things side by side, a third of SHIFT between their lower edges.
     if relation in BESIDE:
         gap = max(first.left, second.left) - min(first.right, second.right)  # in pixels, below 0 if they overlap
         return False if relation not in NEAR and gap > FAR else UNSURE

@@ -102,9 +102,9 @@ def _outcomes_of_answers(tests: TestSet, pairs: pd.DataFrame, right: np.ndarray)
         pairs: those that were asked about, rows of `TestSet.pairs`.
         right: (pairs, 6) 1 or 0, whether each answer is the one of WANTED.
     """
-    seen = right[:, :2]
-    unseen = right[:, 2:4]
-    is_it = right[:, 4:]
+    seen = right[:, :2]  # both orders, asked with the image
+    unseen = right[:, 2:4]  # and without it
+    is_it = right[:, 4:]  # "yes" to the caption, "no" to the negative
     operator = pairs["operator"].to_numpy()
     image = pairs["image"].to_numpy()
     adds = pairs["adds"].to_numpy()

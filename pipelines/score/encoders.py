@@ -80,8 +80,8 @@ class Encoder(ABC):
         self.name = name
         self.path = path
         self.config = config
-        self.torch = TorchSettings.of(config)
-        self.identity = {"files": hash_path(path), "precision": self.torch.precision, **(identity or {})}
+        self.runtime = TorchSettings.of(config)
+        self.identity = {"files": hash_path(path), "precision": self.runtime.precision, **(identity or {})}
 
     @abstractmethod
     def images(self, files: Sequence[Path]) -> np.ndarray:
@@ -102,19 +102,19 @@ class _ClipEncoder(Encoder):
     @cached_property
     def loaded(self) -> HuggingFace | OpenClip:
         """The model, ready on its device."""
-        return self.read().eval().to(self.torch.device)
+        return self.read().eval().to(self.runtime.device)
 
     def images(self, files: Sequence[Path]) -> np.ndarray:
         """The vectors (n, d) of n image files."""
         from torch import from_numpy
 
         pixels = from_numpy(np.concatenate([self.loaded.pixels(pictures) for pictures in open_images(files)]))
-        return self.torch.vectors(lambda: self.loaded.images(pixels.to(self.torch.device)))
+        return self.runtime.vectors(lambda: self.loaded.images(pixels.to(self.runtime.device)))
 
     def texts(self, texts: Sequence[str]) -> np.ndarray:
         """The vectors (n, d) of n texts."""
         tokens = self.loaded.tokens(texts)
-        return self.torch.vectors(lambda: self.loaded.texts(tokens.to(self.torch.device)))
+        return self.runtime.vectors(lambda: self.loaded.texts(tokens.to(self.runtime.device)))
 
 
 class HuggingFaceEncoder(_ClipEncoder):
@@ -164,7 +164,7 @@ class SentenceTransformersEncoder(Encoder):
         from sentence_transformers import SentenceTransformer
 
         with pretrained.reading(self.path, "model"):
-            return SentenceTransformer(str(self.path), device=self.torch.device.type, local_files_only=True)
+            return SentenceTransformer(str(self.path), device=self.runtime.device.type, local_files_only=True)
 
     def images(self, files: Sequence[Path]) -> np.ndarray:
         """The vectors (n, d) of n image files."""
@@ -183,7 +183,7 @@ class SentenceTransformersEncoder(Encoder):
             convert_to_tensor=True,
             show_progress_bar=False,
         )
-        return self.torch.vectors(encode)
+        return self.runtime.vectors(encode)  # calls it without gradients, in the precision of the config
 
 
 # By kind: `--model hf:openai/clip` is of the kind "hf", and its encoder gets "openai/clip".

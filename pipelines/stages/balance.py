@@ -82,7 +82,9 @@ def combine(tables: list[pa.Table], config: BalanceConfig) -> pa.Table:
 
 
 def first_images(tables: list[pa.Table], captions: int) -> pa.Table:
-    """The first images, sorted by the columns `train` and `order`: the fewest that have at least so many captions."""
+    """The captions of the first images by `train` and `order` (see `sample_images`): of the fewest images that have at
+    least `captions` captions together.
+    """
     table = pa.concat_tables(tables)
     table = table.sort_by([(TRAIN, "ascending"), (ORDER, "ascending"), ("caption_id", "ascending")])
     images = table["image_id"].slice(0, captions).unique()

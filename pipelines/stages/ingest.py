@@ -211,8 +211,9 @@ def _choose_executor(files: Sequence[str], run: Path, executor: Executor) -> Exe
     This process reads them if they are few, or if the workers may not see its temporary files: for a run on a store
     these are on the local disk, unless the user has put them on a shared one by $XDG_CACHE_HOME.
     """
-    is_shared = executor.scheduler is None or not isinstance(run, RemotePath) or bool(os.environ.get("XDG_CACHE_HOME"))
-    return executor if is_shared and len(files) >= MANY_FILES else Executor()
+    are_workers_here = executor.scheduler is None
+    sees_files = are_workers_here or not isinstance(run, RemotePath) or bool(os.environ.get("XDG_CACHE_HOME"))
+    return executor if sees_files and len(files) >= MANY_FILES else Executor()
 
 
 def _described_config(config: IngestConfig, format: str) -> dict[str, Any]:
@@ -314,7 +315,8 @@ def _plan_pack_calls(work: Work, ranges: Sequence[range], shards: Sequence[int])
     for positions, number in zip(ranges, shards, strict=True):
         if number:
             is_last = first_shard + number == sum(shards)
-            rejected_to = work.parts << PART_BITS if is_last else positions.stop
+            behind_all = work.parts << PART_BITS  # a position has the number of its part above PART_BITS bits
+            rejected_to = behind_all if is_last else positions.stop
             rejected = range(rejected_from, rejected_to)
             calls.append(PackCall(work, positions.start, positions.stop, first_shard, rejected))
             first_shard += number
@@ -405,9 +407,10 @@ def pack_range(work: Work, low: int, high: int, first_shard: int, rejected: rang
     captions_of_images = np.unique(home, return_counts=True)[1].tolist()
     first_row = 0
     for index, (size, images) in enumerate(grouping.shard_sizes(captions_of_images, work.shard_size), first_shard):
+        # The tables of this shard: `tables` has rejected records only if they are written with it.
         names = [name for name in work.output.schemas if name in tables or name != "rejected_records"]
         shard = work.output.current(index, work.output.key, names)
-        if shard is None:
+        if shard is None:  # it is missing, damaged, or made from something else
             counts.update({"captions": size, "images": images})
             rows_of_shard = rows.slice(first_row, size)
             captions = grouping.captions_table(
@@ -420,7 +423,7 @@ def pack_range(work: Work, low: int, high: int, first_shard: int, rejected: rang
             kept_columns = work.output.schemas.get("source_columns")
             if kept_columns is not None:
                 tables["source_columns"] = grouping.source_columns_table(rows_of_shard, captions, kept_columns)
-            shard = work.output.write(index, StageResult(tables, +counts))
+            shard = work.output.write(index, StageResult(tables, +counts))  # +: without zeros
         shards.append(shard)
         first_row += size
         # What is counted for the whole range, and its rejected records, are in the first shard alone.

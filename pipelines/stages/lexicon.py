@@ -136,6 +136,7 @@ def choose(counts: pa.Table, config: LexiconConfig) -> StageResult:
         return StageResult({"lexicon": table}, {"captions": 0, "given": 1, **_count_entries(table)})
     of_splits = of_train_splits(counts)
     counters = of_splits.counters
+    # Rows of the kind LEMMA count nouns, for the nearness alone; the others are uses of words.
     is_lemma = pc.equal(of_splits.counts["kind"], LEMMA)
     lemmas = of_splits.counts.filter(is_lemma)
     uses = of_splits.counts.filter(pc.invert(is_lemma)).cast(LEXICON)

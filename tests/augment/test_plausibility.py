@@ -147,7 +147,7 @@ def test_an_entry_that_the_model_does_not_know_has_its_share_of_the_counts():
 def test_the_probability_of_a_word_is_that_of_its_unit_in_its_place():
     encoding = words_encoded(caption("A dog is lying in front of a zebrafinch.").lowered)
     for token in (0, 1, 2, 3, 4, 5, 6, 7):
-        own = np.array([encoding.units[encoding.place_of[token]]])
+        own = np.array([encoding.units[encoding.unit_of_token[token]]])
         found = scores_at(encoding, token, own)
         assert found[0] == pytest.approx(encoding.log_probability(token), abs=1e-4)
     assert encoding.log_probability(4) == encoding.log_probability(5) == encoding.log_probability(6)

@@ -267,7 +267,7 @@ class ClipTraining:
         self.data = EncodedData(self.model, self.pairs.files, self.pairs.texts, self.pairs.negatives)
         known = self.pairs.known_to(self.model)
         self.unknown_words = self.pairs.count_unknown(known)
-        self.sampler = sampler_of(self.pairs, known, config)
+        self.negative_sampler = sampler_of(self.pairs, known, config)
         self.counterparts: Counterparts | None = None
         self.loss = config.objective
         if config.objective == TRIPLET:
@@ -313,7 +313,9 @@ class ClipTraining:
     def step(self, batch: ClipBatch) -> TrainingStep:
         """The loss of a batch, a mean over its captions."""
         captions = batch.captions
-        sampled = NO_NEGATIVES if self.sampler is None else self.sampler.sample(captions, batch.generator)
+        sampled = (
+            NO_NEGATIVES if self.negative_sampler is None else self.negative_sampler.sample(captions, batch.generator)
+        )
         image = self.pairs.image[captions]
         negatives = self.data.negatives[sampled.rows]
         with autocast(self.config.amp, self.device):
@@ -362,10 +364,11 @@ def _train_clip(config: ClipConfig, overwrite: bool, say: Say) -> Path:
     torch.set_num_threads(config.threads)
     training = ClipTraining(config)
     pairs = training.pairs
-    if training.sampler is not None:
-        lost = unknown_words_line(training.unknown_words, f"they are not trained on; {KNOWN_WORDS}")
-        if lost:
-            say(lost)
+    # The sampler leaves out negatives with unknown words; a loss without negatives has no sampler.
+    if training.negative_sampler is not None:
+        warning = unknown_words_line(training.unknown_words, then=f"they are not trained on; {KNOWN_WORDS}")
+        if warning:
+            say(warning)
 
     def validate(line: Line) -> Line:
         """The metrics of the held-out pictures after an epoch."""

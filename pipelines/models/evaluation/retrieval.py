@@ -38,13 +38,9 @@ class Ranks(NamedTuple):
 def own_scores(
     images: Tensor, captions: Tensor, image_of_caption: Tensor, similarity: VectorSimilarity = COSINE
 ) -> Tensor:
-    """The similarity (C,) of captions (C, d) with their own images. Raises ValueError if one is not finite.
+    """The similarity (C,) of captions (C, d) with their own images (I, d). Raises ValueError if one is not finite.
 
-    Args:
-        images: vectors (I, d).
-        captions: vectors (C, d).
-        image_of_caption: (C,) the index of each caption's image.
-        similarity: how vectors are compared.
+    image_of_caption: (C,) the index of each caption's image. similarity: how vectors are compared.
     """
     scores_of_blocks = []
     for rows in blocks(len(captions), images.shape[1]):

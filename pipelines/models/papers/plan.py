@@ -127,7 +127,8 @@ def planned_steps(settings: PapersConfig) -> list[PlanStep]:
     """The steps of all parts that `settings` names (of every part, if it names none), each after those that it needs.
 
     A step needs the earlier steps that write to a folder which its command names. A command writes to its --output;
-    `caption` writes to a run.
+    `caption MODEL RUN` writes to the run. For example "train {run} --output {models}/vse [--epochs 6|--epochs 15]"
+    writes to {models}/vse and needs what writes to {run}; at the size "short" it has the flag --epochs 6.
     """
     # the values of {source}, {run}, … in the text of a command
     in_braces = ("source", "output", "run", "captions", "languages", "split", "limit", "device")
@@ -184,14 +185,9 @@ def _jobs_of_run(settings: PapersConfig) -> Jobs:
 def _training_job(
     name: str, model: str, flags: str, run: str = "{run}", evaluations: Mapping[str, str] = ONCE
 ) -> PapersJob:
-    """The job that trains a model and evaluates it.
+    """The job that trains a model of some kind, in a folder of this name, and evaluates it.
 
-    Args:
-        name: of the folder of the model.
-        model: its kind.
-        flags: of the training.
-        run: the folder of the run.
-        evaluations: the flags of each evaluation, by the name of the folder for its results.
+    evaluations: the flags of each evaluation, by the name of the folder for its results.
     """
     folder = f"{{models}}/{name}"
     commands = [f"train {run} --model {model} --output {folder} {flags} [{ONE_CORE} --set amp=false]"]

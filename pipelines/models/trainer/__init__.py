@@ -56,7 +56,9 @@ def load_model(folder: Path, device: torch.device, **changes: object) -> Trained
         raise ValueError(f"{', '.join(foreign)} can only be set for a univse model, {folder} is: {config.model}")
     config = config.changed(**changes)
     vocabularies = checkpoint.read_vocabularies(folder, config.languages)
-    first, *further = [(len(vocabulary), None) for vocabulary in vocabularies.values()]
-    model = OBJECTIVES[config.model].build(config, features, *first, *further)
+    # no word vectors are read, as the weights are loaded below
+    size, *further_sizes = (len(vocabulary) for vocabulary in vocabularies.values())
+    further_languages = [(further, None) for further in further_sizes]
+    model = OBJECTIVES[config.model].build(config, features, size, None, *further_languages)
     best.load_into({"model": model})
     return TrainedModel(model.to(device).eval(), vocabularies, config)

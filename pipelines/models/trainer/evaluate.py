@@ -359,9 +359,12 @@ def _headline(metrics: JsonObject) -> str:
 
 
 def _line_on_unknown_words(metrics: JsonObject) -> str:
-    """A sentence on how many negatives insert a word that the model does not know; empty if hardly any does."""
+    """A sentence on how many negatives insert a word that the model does not know; empty if hardly any does.
+
+    metrics: "inserting" has the counts by operator.
+    """
     inserting = {name: data.UnknownWordCounts(**counts) for name, counts in metrics.get("inserting", {}).items()}
-    unknown = data.unknown_words_line(inserting, "they attack nothing")
+    unknown = data.unknown_words_line(inserting, then="they attack nothing")
     return f"{unknown}." if unknown else ""
 
 

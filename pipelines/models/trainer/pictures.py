@@ -179,17 +179,10 @@ def to_plane(vectors: Tensor, seed: int) -> np.ndarray:
 
 
 def _draw_univse(subject: Subject, model: UniVSE, output: Path, config: PictureConfig) -> list[Path]:
-    """Draw the pictures of a UniVSE: neighbours.png, the most frequent words in the plane; relevance.png, where in the
-    photos each query is found.
+    """Draw the pictures of a UniVSE in a folder, and return their paths.
 
-    Args:
-        subject: the run, its features, and its photos if there are any; without photos, relevance.png is not drawn.
-        model: to look into.
-        output: the folder.
-        config: with the queries; none: frequent phrases of the run.
-
-    Returns:
-        The files.
+    neighbours.png: the most frequent words in the plane. relevance.png: where in the photos each query of the config
+    is found, or else frequent phrases of the run; it is not drawn without photos.
     """
     vocabulary = subject.vocabularies[subject.trained.languages[0]]
     neighbours = output / "neighbours.png"

@@ -232,13 +232,14 @@ def _build_model(config: TrainConfig, data: TrainingData) -> EmbeddingModel:
     if isinstance(config, DualConfig) and config.grounded_dim and not config.vectors:
         raise ValueError(f"grounded_dim needs vectors to be joined to, has none: {config.grounded_dim}")
     files = config.files_of_vectors
-    words = []
+    words_of_languages = []  # of each language, how many words there are, and their vectors
     for language, vocabulary in data.vocabularies.items():
         file = files.get(language)
         vectors = read_vectors(file, vocabulary, config.word_dim) if file else None
-        words.append((len(vocabulary), vectors))
-    first, *further = words
-    return OBJECTIVES[config.model].build(config, data.features.values.shape[-1], *first, *further)
+        words_of_languages.append((len(vocabulary), vectors))
+    (size, vectors), *further_languages = words_of_languages
+    features = data.features.values.shape[-1]
+    return OBJECTIVES[config.model].build(config, features, size, vectors, *further_languages)
 
 
 def _describe_data(config: TrainConfig, data: TrainingData) -> str:

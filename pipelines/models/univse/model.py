@@ -49,7 +49,7 @@ class WordEncoder(nn.Module):
         own modifier.
         """
         distinct = self.distinct(words, modifiers)
-        return distinct.vectors[distinct.which]
+        return distinct.vectors[distinct.which]  # for each of the n words, the row of its distinct pair
 
     def distinct(self, words: Tensor, modifiers: Tensor | None = None) -> DistinctWords:
         """The vectors of the distinct pairs of a word and a modifier; arguments as those of `forward`.
@@ -292,17 +292,18 @@ class UniVSE(EmbeddingModel):
             vectors: (m, d) per kind (obj, attr, rel).
             owners: (m,) per kind, the caption of each component.
             captions: B.
-            order: (m,) per kind, see Composition.
+            order: (m,) per kind, numbers by which a GRU reads the components of a caption; None: as they come.
         """
         # self.components are the kinds that are composed. There may be none, so an empty part is joined in any case.
         no_owner = torch.empty(0, dtype=torch.long)
         no_vector = next(iter(vectors.values()))[:0]
-        owner = torch.cat([no_owner, *(owners[kind] for kind in self.components)])
-        every = torch.cat([no_vector, *(vectors[kind] for kind in self.components)])
-        keys = torch.cat([order[kind] for kind in self.components]) if order and self.components else None
-        present = torch.zeros(captions, dtype=torch.bool)
-        present[owner] = True
-        return ComponentVectors(self.composition(every, owner, captions, keys), to_device(present, every.device))
+        all_owners = torch.cat([no_owner, *(owners[kind] for kind in self.components)])
+        all_vectors = torch.cat([no_vector, *(vectors[kind] for kind in self.components)])
+        whole_order = torch.cat([order[kind] for kind in self.components]) if order and self.components else None
+        has_components = torch.zeros(captions, dtype=torch.bool)
+        has_components[all_owners] = True
+        composed = self.composition(all_vectors, all_owners, captions, whole_order)
+        return ComponentVectors(composed, to_device(has_components, all_vectors.device))
 
     def sentences(self, texts: RunTexts, rows: Tensor) -> Tensor:
         """The caption vectors u_cap (B, d) of texts `rows` (B,), see `blend`."""

@@ -137,7 +137,7 @@ class ComponentSource:
         rng = np.random.default_rng(int(torch.randint(2**62, (1,), generator=generator)))
         # resumed trainings need the same random numbers, so the order of the four draws is fixed
         nouns = self.sampler.nouns(captions.numpy(), FALSE_NOUNS, rng, OF_A_BATCH)
-        absent = self.ids["noun"][nouns]  # (B, 16) word ids of nouns that are not in the image
+        absent = self.ids["noun"][nouns]  # (B, FALSE_NOUNS) word ids of nouns that are not in the image
 
         known = self.graphs.objects.known_components(captions)
         objects = SampledComponents(known.rows, known.owner, absent[known.owner])
@@ -151,7 +151,8 @@ class ComponentSource:
         relations = self.sampler.relations(known.rows.numpy(), FALSE_RELATIONS, rng, OF_A_BATCH)
         false_subjects = absent[known.owner, :FALSE_ENDS]
         false_objects = absent[known.owner, FALSE_ENDS : 2 * FALSE_ENDS]
-        false_words = torch.cat([false_subjects, self.ids["relation"][relations], false_objects], 1)  # REPLACED_WORD
+        # in the order of REPLACED_WORD, which tells for each column the word of the triple that it replaces
+        false_words = torch.cat([false_subjects, self.ids["relation"][relations], false_objects], 1)
         triples = SampledComponents(known.rows, known.owner, false_words)
 
         one_each = random_entry_of_each_owner(triples.owner, rng)

@@ -292,10 +292,10 @@ def _names(places: Sequence[PlottedWord], inside: LabelBox) -> list[Markup]:
         half = LETTER * len(place.use.word) / 2
         middle_of_dot = place.high + LINE / 2 - 2
         for middle, bottom in (
-            (place.x, place.high - RADIUS - 2),
-            (place.x + half + 6, middle_of_dot),
-            (place.x - half - 6, middle_of_dot),
-            (place.x, place.low + LINE + RADIUS),
+            (place.x, place.high - RADIUS - 2),  # above the upper dot
+            (place.x + half + 6, middle_of_dot),  # to its right
+            (place.x - half - 6, middle_of_dot),  # to its left
+            (place.x, place.low + LINE + RADIUS),  # below the lower dot
         ):
             box = LabelBox(middle - half - 2, bottom - LINE + 2, middle + half + 2, bottom + 2)
             fits = box.left >= inside.left and box.right <= inside.right

@@ -404,7 +404,7 @@ def _rows_of_report(table: str, report: BlindReport) -> Iterator[AuditRow]:
 
 def _rows_of_operator(table: str, operator: str, figures: OperatorFigures) -> Iterator[AuditRow]:
     """The numbers of one operator in a table of negatives, a row each; `item` is the word, range or exchange."""
-    row = partial(AuditRow, table, operator)
+    row = partial(AuditRow, table, operator)  # takes the measure, the item and the value
     yield row("covered", "", figures.captions)
     yield row("rows", "", figures.rows)
     if figures.p_true is not None:

@@ -379,7 +379,7 @@ FOLDER = "rows"
 PER_FILE = 20_000
 REFINED = "refined"  # a table, and the kind of its rows in the search
 # Tables whose rows can be found by the search.
-HELD = ("negatives", "positives", "rejections")
+SEARCHED_TABLES = ("negatives", "positives", "rejections")
 
 
 class Search(NamedTuple):
@@ -445,9 +445,9 @@ def write_files(files: Sequence[bytes], folder: Path) -> None:
 
 
 def _chosen_images(run: Path, config: AuditConfig) -> set[str]:
-    """The image_ids of the images to show: all, or random ones that have at most `config.search` rows."""
+    """The image_ids of the images to search: all, or random ones that have at most `config.search` rows together."""
     rows_of_image = Counter[str]()
-    for table in ("captions", *HELD):
+    for table in ("captions", *SEARCHED_TABLES):
         if not has_table(run, table):
             continue
         for part in read_table(run, table, ["image_id", "split"]):
@@ -460,7 +460,7 @@ def _chosen_images(run: Path, config: AuditConfig) -> set[str]:
         """A hash by which images are sorted, so that their order is random and the same in every call."""
         return blake2b(f"{config.seed}\x1f{image_id}".encode()).digest()
 
-    rows_left = config.search
+    rows_left = config.search  # a number of rows
     chosen = set[str]()
     for image_id in sorted(rows_of_image, key=random_place):
         rows_left -= rows_of_image[image_id]
@@ -473,18 +473,14 @@ def _chosen_images(run: Path, config: AuditConfig) -> set[str]:
 def _searched_images(run: Path, splits: Sequence[str], chosen: set[str], refined: set[str]) -> Iterator[SearchedImage]:
     """The images that can be searched, with their captions and rows, in the order of the captions.
 
-    Args:
-        run: the folder of the run.
-        splits: only these.
-        chosen: image_ids.
-        refined: the negative_ids of refined negatives.
+    splits, chosen: only images of these splits, with these image_ids. refined: the negative_ids of refined negatives.
     """
     if not chosen:
         return
     wanted = column_filter({"split": splits, "image_id": sorted(chosen)})
     # Rows of an image stand in the file of the same name as its captions: shards["negatives"]["00003.parquet"].
     shards = {}
-    for table in HELD:
+    for table in SEARCHED_TABLES:
         if has_table(run, table):
             shards[table] = {shard.path.name: shard for shard in shards_of(run, table)}
     for captions_shard in shards_of(run, "captions"):

@@ -224,19 +224,19 @@ def cached_reports(run: Path, seed: int = 0, corpus: Sequence[CorpusText] = (), 
     check_libraries()
     folder = scratch_folder(run, FOLDER)
     # Other versions of the code or of the libraries may give other numbers.
-    base = hash_value([code_of(), *map(version, LIBRARIES), seed, corpus])
+    settings_hash = hash_value([code_of(), *map(version, LIBRARIES), seed, corpus])
 
     def measure(name: str, pairs: Sequence[TextPair]) -> BlindReport:
         """The report of an operator, read from its file in the cache if that is whole, else made and written there."""
         measured_pairs = of_random_images(pairs, limit, seed)
-        file = folder / f"{hash_value([base, name, measured_pairs])}.json"
-        with suppress(OSError, ValueError):
+        file = folder / f"{hash_value([settings_hash, name, measured_pairs])}.json"
+        with suppress(OSError, ValueError):  # no file, or a damaged one: its first line is the hash of the rest
             sha256, _, value = file.read_text("utf-8").partition("\n")
             if sha256 == hash_value(value):
                 return TypeAdapter(BlindReport).validate_json(value)
         report = blind(name, measured_pairs, seed, corpus)
         value = json.dumps(asdict(report))
-        with suppress(OSError):
+        with suppress(OSError):  # the run cannot be written to
             file.parent.mkdir(parents=True, exist_ok=True)
             write_atomically(file, f"{hash_value(value)}\n{value}".encode())
         return report

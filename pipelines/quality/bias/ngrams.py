@@ -78,7 +78,7 @@ class NumberedTexts(NamedTuple):
     def take(self, rows: np.ndarray) -> NumberedTexts:
         """The texts of these rows, in this order."""
         lengths = np.diff(self.offsets)[rows]
-        positions = ragged(self.offsets[rows], lengths)
+        positions = ragged(self.offsets[rows], lengths)  # in `flat`, of all words of these texts
         return NumberedTexts(self.flat[positions], np.concatenate([[0], np.cumsum(lengths)]))
 
 

@@ -223,13 +223,9 @@ def _likely_replacements(
     alternatives: Mapping[int, Alternatives],
     rng: np.random.Generator,
 ) -> Iterator[Replacement]:
-    """Some replacements in a caption that the model finds likely.
+    """Some replacements in the caption of a number that the model finds likely.
 
-    Args:
-        model: the cloze model.
-        encoding: what it has read of the caption.
-        number: of the caption, which the result repeats.
-        alternatives: by the number of a unit, what may replace it.
+    encoding: what it has read of the caption. alternatives: by the number of a unit, what may replace it.
     """
     places_left = dict(MAX_PLACES)
     for place in (rng.permutation(len(encoding.scores)) + 1).tolist():
@@ -269,25 +265,26 @@ def _read_replacements(
         model: the cloze model, which reads every edited caption.
         words: of each caption.
         encodings: what the model has read of each caption.
-        replacements: to make; each names its caption by number.
+        replacements: to make, those of one place of a caption one after another; each names its caption by number.
     """
     if not replacements:
         return
     texts = []
     for number, place, unit in replacements:
-        place_of = encodings[number].place_of  # of each token
-        first = place_of.index(place)
-        end = first + place_of.count(place)
+        unit_of_token = encodings[number].unit_of_token
+        first = unit_of_token.index(place)
+        end = first + unit_of_token.count(place)
         texts.append([*words[number][:first], *model.units.names[unit].split(" "), *words[number][end:]])
 
     changed = [encodings[replacement.caption] for replacement in replacements]
     places = np.array([replacement.place for replacement in replacements])
     units = np.array([replacement.unit for replacement in replacements])
-    # The states of the forward and of the backward GRU beside the replaced place do not change.
+    # Beside a place the GRUs have the same states as before; from these are computed those after the new unit. The
+    # changes are whole numbers below 2^15, see `fixed_point`: (2 directions, replacements, states).
     neighbours = np.column_stack([places - 1, places + 1])  # (replacements, 2)
-    state_changes_of = state_changes(model.network, changed, neighbours, np.arange(len(units)), units).astype(np.int16)
+    by_direction = state_changes(model.network, changed, neighbours, np.arange(len(units)), units).astype(np.int16)
     edited = model.read_edited(changed, texts)
-    rows = map(_ReadReplacement, replacements, edited, state_changes_of.transpose(1, 0, 2))
+    rows = map(_ReadReplacement, replacements, edited, by_direction.transpose(1, 0, 2))
     for (number, place), group in groupby(rows, key=attrgetter("caption_and_place")):
         replaced = _replaced_place(encodings[number], place, list(group))
         if replaced is not None:

@@ -73,7 +73,7 @@ def verb(entry: str, form: str) -> Node:
 
 
 def verb_phrase(rng: Random, form: str, depth: int = 0) -> Node:
-    """Return a verb phrase headed by a verb in the given form (VBG, VBZ, VBP, VB)."""
+    """Return a verb phrase headed by a verb in the given form (VBG, VBZ, VBP, VB); short from the depth LEAST on."""
     node = weighted(rng, VERB_PHRASES)(rng, form)
     if depth >= LEAST:
         return node

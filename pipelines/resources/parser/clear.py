@@ -277,7 +277,10 @@ def _label_after_subject(tree: Tree, predicate: int) -> str:
 
 
 def _move_left_commas(tree: Tree, old: int, new: int) -> None:
-    """Attach commas and conjunctions of the word `old` that stand before its new head `new` to the head of `new`."""
+    """Attach the commas and conjunctions that depend on `old` and stand before `new` to the head of `new`.
+
+    new: the new head of `old`.
+    """
     head = tree.heads[new]
     for child in tree.children(old, "punct", "cc"):
         if child < new and head >= 0:
@@ -356,7 +359,10 @@ def _conjoined_preposition(tree: Tree, nominal: int) -> int | None:
 
 
 def _move_leading(tree: Tree, nominal: int, preposition: int) -> None:
-    """Attach what stands right before a preposition to it: "right in the middle", "three feet above"."""
+    """Attach what stands right before a preposition to it: "right in the middle", "three feet above".
+
+    nominal: the noun of the prepositional phrase, on which such words depend until now.
+    """
     first_word = preposition
     for child in reversed(tree.children(nominal)):
         if child >= preposition or tree.deps[child] not in LEADING:

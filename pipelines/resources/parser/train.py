@@ -120,6 +120,7 @@ def train(
         rng.shuffle(sample)
         examples = (_to_example(nlp, group) for group in joined(sample, rng))
         for batch in _group_into_batches(examples, sizes):
+            # The learning rate rises during the first 100 steps, and falls to a tenth until the last.
             done = min(step / total, 1.0)
             warm_up = min(1.0, (step + 1) / 100)
             optimizer.learn_rate = config.learning_rate * (1.0 - 0.9 * done) * warm_up
@@ -178,7 +179,10 @@ def _group_into_batches(examples: Iterable[Example], sizes: Iterator[float]) -> 
 
 
 def accuracy(nlp: Language, trees: Iterable[Tree]) -> dict[str, float]:
-    """Return tag accuracy, UAS and LAS in percent, given gold tokenization; UAS and LAS exclude punctuation."""
+    """Return the accuracies of tags, heads (UAS), heads with their labels (LAS) and parts of speech, in percent.
+
+    The words are given as in the gold trees; UAS and LAS exclude punctuation.
+    """
     scores = nlp.evaluate([_to_example(nlp, [tree]) for tree in trees])
     keys = {"tag": "tag_acc", "uas": "dep_uas", "las": "dep_las", "pos": "pos_acc"}
     return {name: round(100 * scores[key], 2) for name, key in keys.items()}
