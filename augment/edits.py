@@ -54,7 +54,8 @@ def cased(new: str, old: str, casing: Casing = "sentence", *, first: bool = Fals
     """
     if casing == "upper" and old.isupper():
         return new.upper()
-    if casing == "title" and old[:1].isupper():
+    is_article = old in ("a", "an") and new not in ("a", "an")  # small in titles, what replaces it is not
+    if casing == "title" and (old[:1].isupper() or is_article):
         return " ".join(word[:1].upper() + word[1:] for word in new.split(" "))
     if casing != "lower":
         new = " ".join(word.capitalize() if word in NAMES else word for word in new.split(" "))

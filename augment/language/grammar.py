@@ -500,6 +500,8 @@ def pronoun_edits(
             # The verb of a subject would have to change, too; and "it" does not fit wherever "him" or "them" does.
             if role == "subject" or (wanted == "thing" and role != "possessive"):
                 return None
+            if role == "possessive" and token.dep != "poss":  # "waits for his": "theirs" has another form
+                return None
             edits.append(Edit(token.start, token.end, cased_like(_FORMS[wanted, role], token.text, caption.casing)))
     return edits
 

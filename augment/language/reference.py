@@ -120,6 +120,8 @@ def _set_members(caption: Caption) -> tuple[Member, ...]:
         elif word in NUMBERS and not noun:
             if before in ("the", "all"):  # "the two are smiling", "all three"
                 members.append(Member(token=index, word="both", noun=""))
+            elif before in (",", "and", "but") and token.dep != "nummod":  # "six cups, three with tea, three …"
+                members.append(Member(token=index, word="one", noun=""))
             elif following == "of" and caption.word(index + 2) in ("them", "whom", "which"):
                 members.append(Member(token=index, word="one", noun=""))
     return tuple(members)

@@ -31,6 +31,7 @@ COUNTING = frozenset(
     "single lone solitary sole only same different whole entire half few little couple various several many identical "
     "dozen other another alone".split()
 ).union(ORDINALS)
+BEFORE_ARTICLE = ("half", "such", "quite", "what", "many")  # "half a melon", "many a dog": nothing else may count
 # Nouns that may be counted although "of" follows: "two groups of people". Not photos: "a photo of" is mostly this one.
 COLLECTIVE = frozenset(
     "group line row pile stack piece slice set reflection shadow hand arm letter glass cup bowl plate body herd flock "
@@ -214,6 +215,8 @@ def _is_replaceable(caption: Caption, slot: Slot, lexicon: Lexicon) -> bool:
     if is_single(caption, slot.noun):
         return False
     if _is_amount(caption, slot) or _is_in_name(caption, slot):
+        return False
+    if caption.word(slot.start - 1) in BEFORE_ARTICLE:
         return False
     if not COUNTING.isdisjoint(caption.lowered[slot.start : slot.noun]):
         return False
