@@ -93,7 +93,7 @@ def select_entries(
     Nouns need at least `min_count` occurrences as the head of a noun phrase and a concreteness of at least
     `min_concreteness`, and must not be vague. Words for persons count as concrete, since photos show persons, whatever
     score the word has. Attributes and verbs need at least `min_count` occurrences, prepositions and numerals 3. Counts
-    of 1 in a context are dropped.
+    of 1 in a context are dropped. The most frequent forms of words (kind "surface") are all kept.
 
     counts: those of `count_captions`. attributes: lists the attributes, however often they occur; None: they need
     `min_count` occurrences. Raises ValueError if min_count is below 1.
@@ -116,7 +116,8 @@ def select_entries(
     is_shown = pa.array(
         (name != "noun" or is_concrete(word, concreteness, min_concreteness) for name, word in words), pa.bool_()
     )
-    selected = counts.filter(times > 1).join(usable.filter(is_shown), ENTRY, join_type="left semi").cast(counts.schema)
+    is_kept = (times > 1) | (pc.field("place") == "")  # a total is kept, and what a word has more than once
+    selected = counts.filter(is_kept).join(usable.filter(is_shown), ENTRY, join_type="left semi").cast(counts.schema)
     rows = pa.concat_tables([selected, counts.filter(kind == "surface")])
     return rows.sort_by([(name, "ascending") for name in KEY]).combine_chunks()
 

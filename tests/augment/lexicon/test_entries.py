@@ -85,6 +85,12 @@ def test_counts_are_added_and_frequent_words_of_the_corpus_enter():
     ]
 
 
+def test_a_word_said_once_enters_if_once_is_enough():
+    counts = table([("noun", "cat", "", 1), ("noun", "cat", "form:a", 1), ("noun", "dog", "", 2)])
+    rows = select_entries(counts, 1, Concreteness.load(), 0.6).to_pydict()
+    assert (rows["entry"], rows["place"]) == (["cat", "dog"], ["", ""])
+
+
 def test_a_far_corpus_takes_only_words_that_it_has_from_the_reference():
     counts = table([*CASES["counts"], ("noun", "horse", "", 2)])
     others = [("noun", "horse", "", 50), ("preposition", "below", "", 9), ("verb", "ski", "", 9)]
