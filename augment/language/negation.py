@@ -196,8 +196,10 @@ def leaves_count_open(caption: Caption, number: int) -> bool:
     following = caption.word(number + 1)
     if following in ("or", "to", "plus", "+", *HYPHENS) or (before == "between" and following == "and"):
         return True
-    if before == "the" and two_before == "of" and _number_of(caption.word(number - 3)) is not None:
-        return True  # "two of the three men"
+    if before == "the" and two_before == "of":
+        part = caption.tokens[number - 3] if number > 2 else None
+        if part is not None and (_number_of(part.lower) is not None or part.tag in ("JJR", "JJS")):
+            return True  # "two of the three men", "the taller of the two men"
     is_behind_number = two_before == "out" or _number_of(two_before) is not None
     return before in BETWEEN_NUMBERS and is_behind_number
 

@@ -117,8 +117,11 @@ def _set_members(caption: Caption) -> tuple[Member, ...]:
             is_told_apart = word == "one" and caption.has_dependent(index, "amod")
             if not noun:
                 members.append(Member(token=index, word="former" if is_told_apart else word, noun=""))
-        elif word in NUMBERS and not noun:
-            if before in ("the", "all"):  # "the two are smiling", "all three"
+        elif word in NUMBERS and (not noun or before == "all"):
+            if before in (
+                "the",
+                "all",
+            ):  # "the two are smiling", "all three carry bags", whatever the parse makes carry
                 members.append(Member(token=index, word="both", noun=""))
             elif before in (",", "and", "but") and token.dep != "nummod":  # "six cups, three with tea, three …"
                 members.append(Member(token=index, word="one", noun=""))

@@ -64,13 +64,20 @@ class ReplaceVerb(ReplacingOperator):
         )
 
 
+WITH_OBJECT = ("lay",)  # captions also have it in the sense of "lie", which is no English
+
+
 @cached(8192)
 def _never_replaces(entry: str, names: tuple[str, ...], pattern: str) -> Unfit:
     """The numbers of the verbs that are not incompatible with `entry`, so that they may be true as well.
 
     names: the entries of the lexicon, whose positions are the numbers. pattern: "object", "prep:on" or "bare".
     """
-    never = [number for number, name in enumerate(names) if not are_incompatible(name, entry, pattern)]
+    never = [
+        number
+        for number, name in enumerate(names)
+        if not are_incompatible(name, entry, pattern) or (name in WITH_OBJECT and pattern != "object")
+    ]
     compatible = [number for number in never if names[number] != entry]
     return Unfit(never=read_only(np.array(never, int)), compatible=read_only(np.array(compatible, int)))
 
