@@ -43,7 +43,7 @@ class Clauses:
         return subjects
 
     def is_passive(self, verb: Token) -> bool:
-        """Whether a verb is passive: with an auxiliary or "by", or a participle that has neither "have" nor a subject."""
+        """Whether a verb is passive: with an auxiliary or "by", or a participle with neither "have" nor a subject."""
         if verb.tag not in ("VBN", "VBD"):
             return False
         for child in self.caption.children[verb.index]:
