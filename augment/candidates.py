@@ -84,7 +84,7 @@ class Candidates:
     least_unnatural: p_unnatural if it changed its caption as little as the best replacements do; 0 if that was not
         estimated, as for numerals, which replace more than one unit.
     p_unnatural, p_compatible: the ratings, estimated without reading the text; NaN where there is no estimate.
-    is_rated: whether an operator has asked for its ratings.
+    rating_is_tried: whether an operator has asked for its ratings, which cannot be estimated for all.
     is_proposed: whether it may be sampled as far as is known without its ratings. What operators take by weight depends
         on this column, not on `reason`: a reason may be a rating that another operator has asked for.
     """
@@ -102,7 +102,7 @@ class Candidates:
     least_unnatural: np.ndarray = field(init=False)
     p_unnatural: np.ndarray = field(init=False)
     p_compatible: np.ndarray = field(init=False)
-    is_rated: np.ndarray = field(init=False)
+    rating_is_tried: np.ndarray = field(init=False)
     is_proposed: np.ndarray = field(init=False)
 
     def __post_init__(self) -> None:
@@ -110,7 +110,7 @@ class Candidates:
         self.least_unnatural = np.zeros(size)
         self.p_unnatural = np.full(size, np.nan)
         self.p_compatible = np.full(size, np.nan)
-        self.is_rated = np.zeros(size, bool)
+        self.rating_is_tried = np.zeros(size, bool)
         self.is_proposed = np.zeros(size, bool)
 
     @classmethod
@@ -278,14 +278,16 @@ class RatingEstimates:
     def rate(self, numbers: np.ndarray) -> None:
         """Estimate the ratings of candidates, given their numbers, where that is possible, and refuse the bad ones."""
         table = self._candidates
-        is_new = ~table.is_rated[numbers]
+        is_new = ~table.rating_is_tried[numbers]
         can_rate = self._can_estimate[numbers] & self._replaces_one_unit[table.slot[numbers]]
-        table.is_rated[numbers] = True
+        table.rating_is_tried[numbers] = True
         numbers = np.sort(numbers[is_new & can_rate])
         if not len(numbers) or self._surrogate is None:
             return
-        place = self._number_of_slot[table.slot[numbers]]
-        estimates = self._surrogate.estimate(self._slot_shares, place, table.unit[numbers], WINDOW)
+        slot = self._number_of_slot[table.slot[numbers]]
+        # The surrogate stands for a reading of the new texts by the cloze model. `_slot_shares` is the part of its work
+        # that is the same for all units in a slot.
+        estimates = self._surrogate.estimate(self._slot_shares, slot, table.unit[numbers], WINDOW)
         ratings = self._rate(numbers, np.stack(estimates, axis=1))
         table.p_unnatural[numbers] = ratings.unnatural
         table.p_compatible[numbers] = ratings.compatible

@@ -252,14 +252,14 @@ def _replaced_unit(number: int, caption: Caption, encoding: CaptionEncoding, row
 def _estimated_comparisons(
     replaced: Sequence[ReplacedUnit], encodings: Sequence[CaptionEncoding], rows: Sequence[Row]
 ) -> dict[int, Comparison]:
-    """The surrogate's comparisons of negatives whose captions were read in one call, by the negative's number.
+    """The surrogate's comparisons of the negatives in `replaced` with their captions, by the negative's number.
 
-    encodings, rows: of all negatives.
+    encodings, rows: of all negatives, by that number. Those of `replaced` were read in one call.
     """
     # A slot is a place in a caption; the surrogate does the work of a slot once for all units that may stand there.
     slot_number: dict[tuple[int, Place], int] = {}
     slot_encodings: list[CaptionEncoding] = []
-    slot_of = []  # of each negative
+    slot_of = []  # of each of `replaced`, the number of its slot
     for change in replaced:
         encoding = encodings[change.negative]
         slot = (encoding.number, change.place)
@@ -270,15 +270,16 @@ def _estimated_comparisons(
     surrogate = surrogate_of(slot_encodings[0].model)
     assert surrogate is not None
     slots = surrogate.at_slots(slot_encodings, np.array([place for _, place in slot_number]))
-    by_slot = np.argsort(slot_of, kind="stable").tolist()  # the surrogate wants ascending slots
+    order = np.argsort(slot_of, kind="stable")  # the surrogate wants ascending slots
+    changes = [replaced[index] for index in order.tolist()]
     estimates = surrogate.estimate(
-        slots, np.array([slot_of[row] for row in by_slot]), np.array([replaced[row].unit for row in by_slot]), WINDOW
+        slots, np.array(slot_of)[order], np.array([change.unit for change in changes]), WINDOW
     )
     comparisons = {}
-    for row, loss, lowest, whole in zip(
-        by_slot, estimates.loss.tolist(), estimates.lowest.tolist(), estimates.whole.tolist(), strict=True
+    for change, loss, lowest, whole in zip(
+        changes, estimates.loss.tolist(), estimates.lowest.tolist(), estimates.whole.tolist(), strict=True
     ):
-        negative = replaced[row].negative
+        negative = change.negative
         log_odds = rows[negative].plausibility
         comparisons[negative] = Comparison(
             log_odds=whole if log_odds is None else log_odds, loss=loss, lowest=lowest, whole=whole

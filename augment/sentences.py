@@ -176,11 +176,12 @@ def pronouns_left_behind(row: Row, sentence: Caption) -> bool:
 
 @cached_on_caption
 def _with_next(sentence: Caption) -> Caption:
-    """A sentence together with the one behind it in its caption."""
+    """A sentence together with the next one of its caption; alone if it is the last, or if both would be too long."""
     caption = sentence.whole
-    end = sentence.first_token + len(sentence.tokens)
-    following = (other for other in sentences_of(caption) if other.first_token == end)
-    last = max((end + len(other.tokens) for other in following), default=end)
-    if last - sentence.first_token > MAX_SENTENCE:  # together they would have no tokens, see `_cut_sentence`
-        last = end
-    return _cut_sentence(caption, sentence.first_token, last, -1)
+    start = sentence.first_token
+    end = start + len(sentence.tokens)
+    following = next((other for other in sentences_of(caption) if other.first_token == end), None)
+    # If they are longer than MAX_SENTENCE, `_cut_sentence` would give them no tokens.
+    if following is not None and end + len(following.tokens) - start <= MAX_SENTENCE:
+        end += len(following.tokens)
+    return _cut_sentence(caption, start, end, number=-1)  # sentences have numbers from 0

@@ -267,7 +267,7 @@ def _names_nothing(caption: Caption, token: Token) -> bool:
 
 
 def _covers(caption: Caption) -> dict[int, int]:
-    """The participles between two nouns, with the noun directly before: "a snow-**covered** field" -> {3: 1}."""
+    """The index of each "covered" between two nouns, with that of the first: "a snow-**covered** field" -> {3: 1}."""
     covers: dict[int, int] = {}
     if WORDS["covering"].isdisjoint(caption.lowered):
         return covers

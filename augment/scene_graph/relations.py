@@ -43,7 +43,7 @@ class Clauses:
         return subjects
 
     def is_passive(self, verb: Token) -> bool:
-        """Whether a verb is passive: with an auxiliary, or a participle after its noun."""
+        """Whether a verb is passive: with an auxiliary or "by", or a participle with neither "have" nor a subject."""
         if verb.tag not in ("VBN", "VBD"):
             return False
         for child in self.caption.children[verb.index]:
@@ -52,10 +52,12 @@ class Clauses:
                 return True
             if token.dep == "aux" and token.lemma == "have":
                 return False
+            # A relative pronoun does not tell: "a dog **which** chased by a cat".
             if token.dep == "nsubj" and token.lower not in RELATIVE:
                 return False
         if verb.dep == "conj" and verb.head < verb.index:
             return self.is_passive(self.caption.tokens[verb.head])
+        # A participle beside its noun is passive even if it is tagged as past tense: "a door **painted** red".
         return verb.dep in ("acl", "amod", "advcl") or verb.tag == "VBN"
 
     def filler_of_gap(self, index: int) -> list[int]:

@@ -78,7 +78,7 @@ def are_incompatible(one: str, other: str, pattern: str) -> bool:
 
 @cache
 def verbs_may_both_hold(one: str, other: str) -> bool:
-    """Whether `one` may be true where a caption says `other`: compatible by the table, or one entails the other."""
+    """Whether `one` may be true where a caption says `other`: the table allows both, or one entails the other."""
     table = verb_table()
     wordnet = WordNet.load()
     is_listed = (one, other) in table.body_pairs or (one, other) in table.object_pairs

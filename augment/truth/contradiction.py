@@ -82,7 +82,8 @@ def possible_nouns(evidence: Evidence, lexicon: Lexicon, replaced: str) -> np.nd
     """Boolean mask of the lexicon's nouns that may be true of the image in place of the noun `replaced`: (nouns,).
 
     A noun may be true if it may name the same thing as a noun of one of the image's captions, or is one of
-    `ImageTruth.likely_nouns`.
+    `ImageTruth.likely_nouns`. A sibling's noun that is only more general than `replaced` does not count: "animal" for a
+    dog makes no cat possible.
     """
     mentioned = evidence.caption_mentions["noun"] | evidence.specific_sibling_nouns(replaced)
     return _possible_nouns(lexicon, mentioned, evidence.image)

@@ -76,7 +76,7 @@ class TrainCommand(Command):
 
 
 def settings_of(model: str) -> list[HelpEntry]:
-    """The settings of a model that have no flag (see TRAINED): each as `name=default`, and its description."""
+    """The settings of a model that only --set changes, not a flag as those in TRAINED: `name=default`, description."""
     from ..models.config import CONFIGS, configure
 
     defaults = vars(configure(Path(), Path(), model))

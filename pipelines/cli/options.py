@@ -41,10 +41,10 @@ def operator_or_change_words() -> Sequence[str]:
 
 
 def unlisted_words(words: Words) -> Sequence[str]:
-    """The valid words that are not listed: of a list of operators those of papers, of other lists none."""
+    """Valid words that help and messages leave out: of operators, those that do as a paper's script; else none."""
     if words not in (operator_words, operator_or_change_words):
         return ()
-    from ...augment.operators import UNCHECKED
+    from ...augment.operators import UNCHECKED  # papers' scripts do not check their negatives
 
     return UNCHECKED
 

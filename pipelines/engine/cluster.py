@@ -222,7 +222,7 @@ class Distributed(Executor):
 
         Args:
             connect: starts or finds the workers when they are first needed, and returns a client.
-            scheduler: the name of the one they belong to; None: they are started for this process.
+            scheduler: the name of the scheduler that the workers belong to; None: they are started for this process.
         """
         self.scheduler = scheduler
         self._connect = connect
@@ -230,7 +230,7 @@ class Distributed(Executor):
         # The workers that cannot run negcap, by address: why, and what to do.
         self._unfit: dict[str, str] = {}
         self._last_signs: dict[str, LastSign] = {}  # by address of a worker
-        self._still: set[str] = set()  # addresses of workers that users were told to stand still
+        self._reported_still: set[str] = set()  # addresses of silent workers that the user was told of
 
     @property
     def client(self) -> Client:
@@ -288,9 +288,9 @@ class Distributed(Executor):
             before = self._last_signs.get(address)
             if before is None or before.heard != heard:
                 self._last_signs[address] = LastSign(heard, since=now)
-                self._still.discard(address)
-            elif now - before.since > STILL_SECONDS and address not in self._still:
-                self._still.add(address)
+                self._reported_still.discard(address)
+            elif now - before.since > STILL_SECONDS and address not in self._reported_still:
+                self._reported_still.add(address)
                 self._say_it_stands_still(address, now - before.since)
 
     def _say_it_stands_still(self, address: str, seconds: float) -> None:

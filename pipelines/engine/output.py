@@ -69,6 +69,7 @@ class Output:
         """Write an incomplete manifest before the first shard, so that an interrupted run can be continued."""
         if self.manifest is None:
             write_manifest(self.folder, Manifest(self.identity))
+        # Shards are written there first, under temporary names; an interrupted run leaves some.
         remove_leftovers(self.run / MANIFESTS)
 
     def current(self, index: int, key: str, tables: Iterable[str] | None = None) -> ShardsOfTables | None:

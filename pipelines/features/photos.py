@@ -165,7 +165,7 @@ def _image_input(session: InferenceSession, model: Path) -> ModelInput:
     """The only input of a model. Raises ValueError if it is not one of images in floats."""
     inputs = session.get_inputs()
     if len(inputs) == 1 and len(inputs[0].shape) == 4 and inputs[0].type in FLOATS:
-        shape = inputs[0].shape  # a name stands for any number
+        shape = inputs[0].shape  # a name stands for any number, as does batch=0 below
         channels_last = shape[3] == 3 and shape[1] != 3
         if channels_last or shape[1] == 3 or not isinstance(shape[1], int):
             return ModelInput(

@@ -422,7 +422,7 @@ class ArrayWriter:
         self.layout: dict[str, tuple[str, tuple[int, ...]]] = {}  # by name, the type of an array and its shape
 
     def append(self, **arrays: np.ndarray) -> None:
-        """Append rows (n, …) to the arrays of these names, which have the same type and shape of a row."""
+        """Append rows (n, …) to the arrays of these names; rows of those that exist have the same type and shape."""
         for name, values in arrays.items():
             kind, (length, *row_shape) = self.layout.get(name, (values.dtype.str, (0, *values.shape[1:])))
             if kind != values.dtype.str:

@@ -258,7 +258,9 @@ def image_samples(publication: Publication) -> Rows:
 
 
 def finish_images(publication: Publication, folder: Path, files: Mapping[str, Tars]) -> list[RecordSet]:
-    """Write the two small files that describe the tar files; their record sets. files: by `{split}/{}.tar`."""
+    """Write the type of the data set and each split's number of tar files; returns the record sets of the tar files.
+    files: the tar files of each split, by `{split}/{}.tar`.
+    """
     (folder / "dataset_type.txt").write_text("retrieval\n", encoding="utf-8")
     records = []
     for name, tars in files.items():

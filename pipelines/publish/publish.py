@@ -338,7 +338,7 @@ def provenance(publication: Publication) -> dict[str, str]:
 
 
 def made_with(publication: Publication) -> dict[str, Json]:
-    """By table of the build, its settings; as `source`, by the name of each file read, its size and SHA-256."""
+    """The settings of each table of the build, by its name; `source`: size and SHA-256 of each file read, by name."""
     settings: dict[str, Json] = {}
     for name in STEPS:
         manifest = read_manifest(publication.run / name)

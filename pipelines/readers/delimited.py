@@ -216,7 +216,8 @@ def rows(lines: Iterable[str], delimiter: str, width: int) -> Iterator[Delimited
 def _lines_until_closed(
     record: str, following: Iterator[str], delimiter: str, width: int, example: Sequence[str]
 ) -> list[str]:
-    """The lines in which a record goes on whose last field is not closed; none if its quote is never closed.
+    """The further lines of a record whose first line ends inside a quoted field; none if its quote is never closed,
+    that is, not before a line that is a record of its own.
 
     Args:
         record: its first line.

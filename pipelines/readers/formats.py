@@ -152,7 +152,7 @@ def flickr(source: str, url: str, options: ReadOptions) -> Records:
 
 
 def plain_lines(source: str, url: str, options: ReadOptions) -> Records:
-    """One caption per line (`captions.txt`); empty lines only count. Each is of an image named by its number.
+    """One caption per line (`captions.txt`), of an image named by the line's number; empty lines are only counted.
 
     Where the first lines begin with an id, as in MSVD (`x_5_15 a dog sleeps`) or Flickr8k-CN (`1.jpg#zhc#0 …`),
     that is the image's name, and all lines must have one; where they are numbered (`1. A dog`), the numbers are left

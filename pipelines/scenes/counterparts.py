@@ -53,7 +53,7 @@ def variations(scene: Scene, rng: Random) -> Iterator[Scene]:
 
 
 def _with_other_looks(scene: Scene, group: int) -> Iterator[Scene]:
-    """All scenes that differ from this one in the colour, the pattern or the pose of a group."""
+    """All scenes that differ from this one in the colour, the pattern or the pose of one group of equal things."""
     first = _first_thing(scene, group)
     kind = KINDS[first.kind]
     looks = {

@@ -190,7 +190,7 @@ def _group(rng: Random, things: list[Thing], slot: str, group: int, used: set[tu
         used: the pairs of kind and colour that other groups have; that of this group is added.
 
     Returns:
-        The things; none if no colour is left for them.
+        The things; none if no colour is left for them, or if it would be a second person of one kind.
     """
     anchor = things[0]
     count = min(rng.choices(GROUP_SIZES, GROUP_SIZE_WEIGHTS)[0], MOST[slot])

@@ -121,7 +121,7 @@ def unit(vectors: np.ndarray, what: str) -> np.ndarray:
 
 def measure(vectors: Vectors, tests: TestSet) -> list[ProtocolOutcome]:
     """All protocols that the set has cases for, for each group of operators (see `TestSet.groups`)."""
-    # The same cases in the same order: what is also right without images, the texts alone give away.
+    # `blind`: what is right without images, too, is given away by the texts alone. Both have the same cases in order.
     with_images = _outcomes_of_vectors(vectors, tests)
     without_images = _outcomes_of_vectors(vectors.without_images(), tests)
     return [seen._replace(blind=unseen.right) for seen, unseen in zip(with_images, without_images, strict=True)]

@@ -42,7 +42,9 @@ def parse(captions: pa.Table, config: ParseConfig) -> StageResult:
 
 
 def model_folder(spacy_model: str | None = None) -> Path:
-    """The folder of a pipeline (None: shipped), without importing spaCy. ValueError for none, or an incomplete one."""
+    """The folder of a spaCy pipeline, a package or folder (None: the shipped one), found without importing spaCy.
+    Raises ValueError if there is none, or if it lacks a component that is needed.
+    """
     if spacy_model is None:
         folder = data_path("english_parser")
     else:

@@ -420,9 +420,10 @@ def _pair_with_denials(rows: pa.Table, denials: pa.Table) -> pa.Table:
 
 
 def with_true(run: Path, rows: Sequence[TableRow]) -> list[TableRow]:
-    """Rows of negatives, each with the true sentence that it contradicts as `caption`, see `_pair_with_denials`.
+    """Rows of negatives, each with the true sentence that it contradicts as `caption`.
 
-    Rows that contradict a sentence which the run lacks are left out. A run without denials gives the rows as they are.
+    A negation may contradict a denial, a row of the table positives: "there is a dog", "there is no dog". If the run
+    lacks this denial, the row is left out. A run without denials gives the rows as they are.
     """
     if not any(row["operator"] == NEGATION for row in rows) or not has_denials(run):
         return list(rows)

@@ -245,7 +245,7 @@ def _saliency_jobs(settings: PapersConfig) -> Jobs:
     yield from trainings
     for training in trainings:
         model = f"{{models}}/{training.name}"
-        # In brackets: the flags of all sizes but the full one, see OF_SIZES.
+        # The plan at its full size drops what stands in [brackets]; the smaller sizes keep it, see OF_SIZES.
         command = f"probe saliency {{run}} --split {{split}} --limit 200 [{ONE_CORE}] --model {model}"
         yield PapersJob(f"saliency of {training.name}", [command])
 

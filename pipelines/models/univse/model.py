@@ -126,7 +126,7 @@ class Composition(nn.Module):
         lengths = padded.lengths.clamp(min=1)  # a packed sequence must not be empty
         packed = pack_padded_sequence(padded.vectors, lengths, batch_first=True, enforce_sorted=False)
         _, last = self.gru(packed)
-        return last[0] * padded.present[:, :1]
+        return last[0] * padded.present[:, :1]  # whether there is a first component: (B, 1)
 
     def _weighted_mean(self, padded: PaddedComponents) -> Tensor:
         """The mean (B, d) of the components of each caption by learned weights; 0 without components."""
