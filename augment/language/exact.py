@@ -88,7 +88,7 @@ def embed_once(model: Model, docs: Sequence[Doc], is_train: bool) -> Forward:
 
 
 def make_exact(nlp: Language) -> None:
-    """Let all thinc networks of a spaCy pipeline compute as described above, unless they are on a GPU."""
+    """Let the thinc networks of a spaCy pipeline compute the same numbers on every processor; not those on a GPU."""
     ops = ExactOps()
     for _, pipe in nlp.pipeline:
         model: Model | None = getattr(pipe, "model", None)
@@ -97,5 +97,6 @@ def make_exact(nlp: Language) -> None:
                 layer.ops = ops
                 if layer.name == "layernorm":
                     layer._func = normalise
+                # The layer that looks up the vectors of words, by the parts that thinc names it after.
                 elif layer.name.startswith("extract_features>>list2ragged>>") and layer.name.endswith("ragged2list"):
                     layer._func = embed_once

@@ -196,7 +196,7 @@ class Entries:
 
     @cached(CONTEXTS)
     def _gains_in_context(self, number: int) -> ContextGains:
-        """How context `number` changes the log probability of entries, see the equations above."""
+        """How context `number` changes the log probability of entries, see the equations of the class."""
         rows = self._rows(number)
         classes = self.layout.classes
         above = int(self.layout.above[number])  # the broader context
@@ -209,6 +209,7 @@ class Entries:
         usual = self._usual_probabilities(above)[entry]
         expected = SMOOTHING * usual * lift[classes[entry]]
         beyond_class = 1 + seen / expected
+        # As if one occurrence were not counted: the caption's own must not speak for its word.
         without_one = 1 + np.maximum(seen - 1, 0) / expected
         # One call of `log` for all three: a call takes longer than so few numbers.
         logs = DISCOUNT * log(np.concatenate([beyond_class, without_one, np.maximum(lift, 1e-12)]))
