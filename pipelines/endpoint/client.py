@@ -83,7 +83,11 @@ class AnswerCache:
         try:
             # One connection for all threads, with a lock; 60 s are for other processes that write to the file.
             self._database = sqlite3.connect(path, timeout=60, check_same_thread=False, isolation_level=None)
-            self._database.executescript(_OPEN)
+            try:
+                self._database.executescript(_OPEN)
+            except sqlite3.DatabaseError:
+                self._database.close()
+                raise
         except sqlite3.DatabaseError as error:
             raise ValueError(f"{path} must be a cache of answers (SQLite), was: {error}") from error
 
