@@ -433,7 +433,7 @@ def _agreeing_verbs(caption: Caption, noun: Token, *, plural: bool) -> Iterator[
             agreeing.append(head)
     for clause in caption.dependents(noun.index, "relcl"):
         subjects = caption.dependents(clause.index, "nsubj", "nsubjpass")
-        if any(subject.lower in ("that", "who", "which") for subject in subjects):
+        if any(subject.lower in _RELATIVE for subject in subjects):
             agreeing.append(clause)
     for verb in agreeing:
         yield verb

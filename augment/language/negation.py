@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from ..caption import Caption, Token, cached_on_caption
-from .boundaries import HYPHENS
+from .boundaries import HYPHENS, in_one_sentence
 from .grammar import NUMBERS
 
 # Words that deny what they belong to. "Hardly anyone" is as good as no one; "few" denies without "a" before it.
@@ -78,7 +78,6 @@ BOUNDS: dict[tuple[str, ...], tuple[str, int]] = {
 LONGEST_BOUND = 3
 # Between two numbers that are one expression: "two or three dogs", "three to four", "2 - 3", "one out of three".
 BETWEEN_NUMBERS = ("or", "to", "of", "/", ":", "x", "by", *HYPHENS)
-ENDS_OF_SENTENCE = (".", "!", "?")
 QUOTES = frozenset("\"“”„«»''``")
 
 
@@ -116,7 +115,7 @@ def denials(caption: Caption) -> tuple[Denial, ...]:
     for token in caption.tokens:
         if _is_negation(caption, token):
             of_caption.append(_denial_by(caption, token))
-        elif _is_few(caption, token):
+        elif _is_few_or_bound(caption, token):
             # Nothing is said not to be there; but what has few dogs may have few cats, too, and at least two dogs may
             # run where at least two sit: so nothing is replaced.
             of_caption.append(_denial_by(caption, token)._replace(denied=frozenset()))
@@ -219,7 +218,7 @@ def _is_negation(caption: Caption, token: Token) -> bool:
     if (word, following) in (("not", "only"), ("nothing", "but"), ("none", "other"), ("except", "that")):
         return False
     if word in ("no", "not") and following in ("more", "less", "fewer"):
-        return False  # a bound, see `_is_few`
+        return False  # a bound, see `_is_few_or_bound`
     if word == "instead" and following != "of":
         return False
     names_a_ban = following in FORBIDDEN and before not in ("is", "was")  # "there is no parking" denies it
@@ -230,7 +229,7 @@ def _is_negation(caption: Caption, token: Token) -> bool:
     return not (word == "never" and is_hyphened)
 
 
-def _is_few(caption: Caption, token: Token) -> bool:
+def _is_few_or_bound(caption: Caption, token: Token) -> bool:
     """Whether a word says that there are few, or a number bounds how many there are."""
     if token.lower == FEW:
         is_counting = token.dep in ("amod", "det", "nummod", "nsubj", "nsubjpass")
@@ -246,9 +245,8 @@ def _left_open_by(caption: Caption, word: Token) -> frozenset[int]:
     its sentence.
     """
     if word.text == "?":
-        before = caption.tokens[: word.index]
-        first = next((token.index + 1 for token in reversed(before) if token.text in ENDS_OF_SENTENCE), 0)
-        return frozenset(range(first, word.index))
+        before = range(word.index)
+        return frozenset(index for index in before if in_one_sentence(caption, index, word.index))
     if word.lower == "than" or (word.lower == "as" and caption.word(word.index - 2) == "as"):
         # By its words, since parsers read comparisons in many ways.
         standard = next((chunk for chunk in caption.chunks if chunk.start > word.index), None)
