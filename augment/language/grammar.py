@@ -163,7 +163,9 @@ def agreement_edits(caption: Caption, noun: int, *, plural: bool) -> list[Edit] 
         finite = caption.first_dependent(verb.index, "aux", "auxpass") or verb  # the word that shows agreement
         if agreeing and _has_clause_between(caption, max(agreeing), finite.index):
             return None  # "a man speaks as a machine runs and | makes a hiss": which of them makes it
-        if plural and _is_of_another(caption, verb, noun):
+        if agreeing and "while" in caption.lowered[max(agreeing) + 1 : finite.index]:
+            return None  # "a door stands open, while another door, also red, | is shut", parsed as one subject's verbs
+        if plural and (_is_of_another(caption, verb, noun) or _has_singular_predicate(caption, verb, noun)):
             return None
         agreeing.add(finite.index)
         lower = finite.lower
@@ -207,6 +209,15 @@ def _is_of_another(caption: Caption, verb: Token, noun: int) -> bool:
     joined = caption.tokens[verb.index - 2]  # "growls" in "growls and hisses"
     passes_for_noun = joined.tag == "NNS" and is_third_person(joined.lower)
     return passes_for_noun and any(word in _CLAUSE_WORDS for word in caption.lowered[noun + 1 : verb.index])
+
+
+def _has_singular_predicate(caption: Caption, verb: Token, noun: int) -> bool:
+    """Whether a verb says what a thing is, in the singular: "a man **is a teacher**"."""
+    return any(
+        predicate.tag == "NN" and predicate.index != noun and caption.has_dependent(predicate.index, "det")
+        for predicate in caption.dependents(verb.index, "attr")
+        if predicate.index > noun
+    )
 
 
 def _has_clause_between(caption: Caption, first: int, last: int) -> bool:
@@ -426,7 +437,7 @@ def _agreeing_verbs(caption: Caption, noun: Token, *, plural: bool) -> Iterator[
     head = caption.tokens[noun.head]
     listed = caption.has_dependent(noun.index, "conj")
     is_subject = noun.dep in ("nsubj", "nsubjpass")
-    exists = caption.has_dependent(head.index, "expl")  # "there is a dog"
+    exists = caption.has_dependent(head.index, "expl") or follows_inverted_verb(caption, noun)  # "there is a dog"
     agreeing: list[Token] = []
     if not listed and noun.dep != "conj":
         if (is_subject and head.index != noun.index) or (noun.dep == "attr" and exists):
@@ -446,6 +457,18 @@ def _agreeing_verbs(caption: Caption, noun: Token, *, plural: bool) -> Iterator[
     is_first_of_list = listed and (is_subject or (noun.dep in ("attr", "dobj") and exists))
     if plural and is_first_of_list and head.index < noun.index:
         yield head
+
+
+def follows_inverted_verb(caption: Caption, noun: Token) -> bool:
+    """Whether a noun is the subject of a "be" that stands before it, although the parse has it as a predicate.
+
+    "Above the windows **is a balcony**".
+    """
+    verb = caption.tokens[noun.head]
+    if noun.dep != "attr" or verb.index > noun.index or caption.has_dependent(verb.index, "nsubj", "expl", "csubj"):
+        return False
+    # "A man stands and **is** a doctor": the verb shares the subject of the one that it is joined to.
+    return verb.dep != "conj" or caption.word(verb.index - 1) not in ("and", "or", "but", "then", "also")
 
 
 def pronoun_edits(

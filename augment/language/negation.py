@@ -252,32 +252,42 @@ def _left_open_by(caption: Caption, word: Token) -> frozenset[int]:
         standard = next((chunk for chunk in caption.chunks if chunk.start > word.index), None)
         is_of_bound = bound_of(caption, word.index + 1) is not None  # "more than two dogs"
         return frozenset(range(word.index, standard.end)) if standard and not is_of_bound else frozenset()
-    above = caption.tokens[word.head]
-    top: Token | None = None
-    # "Clocks may be seen on the tower" doubts nothing.
-    is_doubting_verb = word.tag == "MD" and word.lower in DOUBTING_VERBS and above.lemma not in ("see", "find")
-    is_doubting_adverb = word.pos == "ADV" and word.lower in DOUBTING_ADVERBS
-    is_conjunction = word.lower in DOUBTING_CONJUNCTIONS and word.dep in ("mark", "advmod")
-    if is_doubting_verb or is_doubting_adverb or is_conjunction or (word.lower == "or" and word.dep == "cc"):
-        top = above
-    elif word.lower in UNIVERSAL_PRONOUNS or (word.lower in UNIVERSAL and word.dep in SUBJECTS):
-        top = word
-    elif word.lower in UNIVERSAL and word.dep in ("det", "predet") and above.lower != "other":  # "each other"
-        top = above
-    elif (word.lower == "of" and _is_part_of_group(caption, word, above)) or (
-        word.lower == "most" and word.dep == "amod"
-    ):
-        clause = caption.tokens[above.head]
-        top = clause if above.dep in SUBJECTS and clause.pos in ("VERB", "AUX") else above
-    elif word.lemma in UNREAL:
-        clauses = [*caption.dependents(word.index, "xcomp", "ccomp", "acl")]
-        if word.lemma in HABITS and clauses:
-            top = word
-        else:
+    if word.lemma in UNREAL:
+        clauses = caption.dependents(word.index, "xcomp", "ccomp", "acl")
+        if word.lemma not in HABITS:  # "wants to ride a horse": only what is wanted
             return frozenset[int]().union(*(_subtree(caption, clause) for clause in clauses))
-    if top is None:
-        return frozenset()
-    return frozenset(_scope_below(caption, top, word))
+        return frozenset(_scope_below(caption, word, word)) if clauses else frozenset()
+    top = _top_of_doubt(caption, word)
+    return frozenset() if top is None else frozenset(_scope_below(caption, top, word))
+
+
+def _top_of_doubt(caption: Caption, word: Token) -> Token | None:
+    """The token whose phrase or clause a doubting or general word leaves open; None if the word is none of these."""
+    above = caption.tokens[word.head]
+    # "A dog may bark"; but "clocks may be seen on the tower" doubts nothing.
+    if word.tag == "MD" and word.lower in DOUBTING_VERBS:
+        return None if above.lemma in ("see", "find") else above
+    # "Possibly a dog", "perhaps".
+    if word.pos == "ADV" and word.lower in DOUBTING_ADVERBS:
+        return above
+    # "Whether it rains".
+    if word.lower in DOUBTING_CONJUNCTIONS and word.dep in ("mark", "advmod"):
+        return above
+    # "A wolf or a dog".
+    if word.lower == "or" and word.dep == "cc":
+        return above
+    # "Everyone runs", "all run".
+    if word.lower in UNIVERSAL_PRONOUNS or (word.lower in UNIVERSAL and word.dep in SUBJECTS):
+        return word
+    # "All men"; but "each other" says nothing of all.
+    if word.lower in UNIVERSAL and word.dep in ("det", "predet"):
+        return None if above.lower == "other" else above
+    # "One of the boys runs", "most boys run": of a subject, its clause is left open.
+    is_most = word.lower == "most" and word.dep == "amod"
+    if is_most or (word.lower == "of" and _is_part_of_group(caption, word, above)):
+        clause = caption.tokens[above.head]
+        return clause if above.dep in SUBJECTS and clause.pos in ("VERB", "AUX") else above
+    return None
 
 
 def _is_part_of_group(caption: Caption, word: Token, above: Token) -> bool:

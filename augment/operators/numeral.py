@@ -13,7 +13,13 @@ from ..edits import Edit, cased_like, replace_tokens
 from ..evidence import Evidence
 from ..language.concreteness import is_abstract
 from ..language.coreference import may_corefer, related_or_same_person
-from ..language.grammar import agreement_edits, indefinite_article, is_third_person, pronoun_edits
+from ..language.grammar import (
+    agreement_edits,
+    follows_inverted_verb,
+    indefinite_article,
+    is_third_person,
+    pronoun_edits,
+)
 from ..language.negation import bound_of, denials, leaves_count_open
 from ..language.reference import ORDINALS, is_divided, is_single, other_mentions
 from ..language.semantic_classes import GROUPS, gender, is_body_part, is_person, is_worn, noun_overlap_table
@@ -226,7 +232,8 @@ def _is_replaceable(caption: Caption, slot: Slot, lexicon: Lexicon) -> bool:
     if not all(caption.has_dependent(index, "det", "poss") for index in conjuncts):
         return False  # "a man and woman": one article for both
     # "The man is a doctor" says what he is, and "a doctor" in "a man, a doctor, …" too: neither counts more things.
-    predicate = noun.dep == "attr" and caption.has_dependent(noun.head, "nsubj")
+    exists = caption.has_dependent(noun.head, "expl") or follows_inverted_verb(caption, noun)  # "on it is a clock"
+    predicate = noun.dep == "attr" and not exists
     return not predicate and noun.dep not in ("appos", "npadvmod", "compound", "oprd")
 
 
