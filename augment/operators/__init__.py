@@ -37,13 +37,15 @@ def _unchecked_traits(family: str, share: float) -> Traits:
     return Traits(family, share, is_checked=False, is_rated=False)
 
 
-_NUMERAL = ReplaceNumeral("numeral", Traits(family="numeral", share=1.0, kinds=("numeral",)))
+_NUMERAL = ReplaceNumeral("numeral", Traits(family="numeral", share=1.0, kinds=("numeral",), has_fallback=True))
 _REPLACING: dict[str, ReplacingOperator] = {
     operator.name: operator
     for operator in (
         ReplaceNoun("noun", Traits(family="noun", share=1.0, kinds=("noun",), has_fallback=True)),
         _NUMERAL,
-        ReplacePreposition("preposition", Traits(family="relation", share=0.5, kinds=("preposition",))),
+        ReplacePreposition(
+            "preposition", Traits(family="relation", share=0.5, kinds=("preposition",), has_fallback=True)
+        ),
         ReplaceAttribute("attribute", Traits(family="attribute", share=0.25, kinds=("attribute",), has_fallback=True)),
         ReplaceVerb("verb", Traits(family="relation", share=0.25, kinds=("verb",))),
     )
