@@ -37,7 +37,7 @@ def _unchecked_traits(family: str, share: float) -> Traits:
     return Traits(family, share, is_checked=False, is_rated=False)
 
 
-_NUMERAL = ReplaceNumeral("numeral", Traits(family="numeral", share=1.0, kinds=("numeral",), has_fallback=True))
+_NUMERAL = ReplaceNumeral("numeral", Traits(family="numeral", share=1.0, kinds=("numeral",)))
 _REPLACING: dict[str, ReplacingOperator] = {
     operator.name: operator
     for operator in (

@@ -33,8 +33,8 @@ class Traits(NamedTuple):
     is_checked: whether rows that may be true of the image are refused.
     is_rated: whether rows that raters would refuse are refused.
     has_fallback: whether it makes one negative that is less natural than preferred, if a caption would have none. The
-        operators of numerals, prepositions and verbs do not: raters called 47 % of 70 such negatives unnatural, where
-        their model expected 30 %; for prepositions, after it was fitted to more ratings of them, 49 % of 68.
+        operators of numerals and verbs do not: raters called 50 % of 28 such numerals unnatural. Of prepositions up to
+        the limit they said so of 30 % of 131, hardly more than of those just below what is preferred.
     """
 
     family: str
