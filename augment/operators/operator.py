@@ -34,7 +34,7 @@ class Traits(NamedTuple):
     is_rated: whether rows that raters would refuse are refused.
     has_fallback: whether it makes one negative that is less natural than preferred, if a caption would have none. The
         operators of numerals and verbs do not: raters called 50 % of 28 such numerals unnatural. Of prepositions up to
-        the limit they said so of 30 % of 131, hardly more than of those just below what is preferred.
+        the limit they said so of 29 % of 131, hardly more than of those just below what is preferred.
     """
 
     family: str
