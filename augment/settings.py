@@ -51,7 +51,7 @@ MaxTrue = Annotated[
 MaxUnnatural = Annotated[
     Share,
     Field(
-        description="fallback limit: if noun, object, attribute or shuffle would yield nothing for a caption, "
+        description="fallback limit: if noun, preposition, object, attribute or shuffle would yield nothing, "
         "keep its best candidate up to this p_unnatural (p_compatible included); caps preferred_unnatural if lower"
     ),
 ]
