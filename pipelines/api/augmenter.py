@@ -68,7 +68,7 @@ class Augmenter:
             preferred_unnatural: the highest estimated probability that a rater calls a negative unnatural; None: 0.25.
                 Lower ones give fewer and more natural negatives.
             max_unnatural: fallback limit: if noun, preposition, object, attribute or shuffle would yield nothing for
-                a text, its best candidate is kept up to this p_unnatural (p_compatible included); None: 0.3.
+                a text, its best candidate is kept up to this p_unnatural (p_compatible included); None: 0.35.
 
         Raises:
             ValueError: a setting has an invalid value, or a model cannot be read.
