@@ -33,8 +33,8 @@ class Traits(NamedTuple):
     is_checked: whether rows that may be true of the image are refused.
     is_rated: whether rows that raters would refuse are refused.
     has_fallback: whether it makes one negative that is less natural than preferred, if a caption would have none. The
-        operators of numerals and verbs do not: raters called 50 % of 28 such numerals unnatural. Of prepositions
-        up to the limit they said so of 35 % of 233, where they did of 29 % of 88 that are just below what is preferred.
+        operators of numerals and verbs do not: raters called 48 % of 44 such numerals unnatural. Of prepositions
+        up to the limit they said so of 35 % of 233, where they did of 30 % of 88 that are just below what is preferred.
     """
 
     family: str

@@ -199,7 +199,7 @@ def test_unnatural_candidates_are_counted_and_a_lower_limit_keeps_the_most_natur
     parses = sample_parses().slice(0, 60)
     config = NegativesConfig(operators=("noun", "verb", "shuffle"), per_family=500, **UNLIMITED)
     texts = []
-    for max_unnatural in (1.0, 0.3, 0.1):
+    for max_unnatural in (1.0, 0.35, 0.1):
         tables, counts = generate_tables(parses, sample_lexicon(), config.changed(max_unnatural=max_unnatural))
         texts.append(set(tables["negatives"]["text"].to_pylist()))
         assert all(row["p_unnatural"] <= max_unnatural + 1e-6 for row in tables["negatives"].to_pylist())
