@@ -34,9 +34,6 @@ from .rows import COMPATIBLE, UNNATURAL, Change, Row
 PREFERRED_UNNATURAL = 0.25
 MAX_UNNATURAL = 0.35
 MAX_COMPATIBLE = 0.12
-# A factor of p_unnatural for swapped numbers ("two boys next to a dog"). The network has seen none, and says too much:
-# where it says 0.2 to 0.5, raters called 19 % of 88 unnatural, and where it says 0.5 to 0.7, 47 % of 60.
-SWAPPED_NUMBERS = 0.65
 LEAST_P = 0.01  # a lower `p_bad` counts as this, and one above 1 - LEAST_P as that: no rating is surer
 CHANGES: tuple[Change, ...] = get_args(Change)
 FEATURES = ("log(1 + loss)", "lowest / 5", "whole / 5", "log of the number of units", "mean score / 2", "old score / 5")
@@ -312,12 +309,9 @@ def rate_rows(captions: Sequence[Caption], encodings: Sequence[CaptionEncoding],
     # same photo.
     asserts_denied = np.array([row.asserts_denied for row in rows], bool)
     compatible = np.where(asserts_denied, 0.0, ratings.compatible)
-    # The network has seen no swapped numbers: what it says of them is corrected by a factor.
-    swaps_numbers = np.array([row.swaps_numbers for row in rows], bool)
-    unnatural = np.where(swaps_numbers, SWAPPED_NUMBERS * ratings.unnatural, ratings.unnatural).round(4)
     for number, row in enumerate(rows):
         row.plausibility = comparisons[number].log_odds
-        row.p_unnatural = float(unnatural[number])
+        row.p_unnatural = float(ratings.unnatural[number])
         row.p_compatible = float(compatible[number])
 
 
