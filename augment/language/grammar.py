@@ -165,7 +165,9 @@ def agreement_edits(caption: Caption, noun: int, *, plural: bool) -> list[Edit] 
             return None  # "a man speaks as a machine runs and | makes a hiss": which of them makes it
         if agreeing and "while" in caption.lowered[max(agreeing) + 1 : finite.index]:
             return None  # "a door stands open, while another door, also red, | is shut", parsed as one subject's verbs
-        if plural and (_is_of_another(caption, verb, noun) or _has_singular_predicate(caption, verb, noun)):
+        if plural and _is_of_another(caption, verb, noun):
+            return None
+        if _has_counted_predicate(caption, verb, noun, plural=plural):
             return None
         agreeing.add(finite.index)
         lower = finite.lower
@@ -211,13 +213,18 @@ def _is_of_another(caption: Caption, verb: Token, noun: int) -> bool:
     return passes_for_noun and any(word in _CLAUSE_WORDS for word in caption.lowered[noun + 1 : verb.index])
 
 
-def _has_singular_predicate(caption: Caption, verb: Token, noun: int) -> bool:
-    """Whether a verb says what a thing is, in the singular: "a man **is a teacher**"."""
-    return any(
-        predicate.tag == "NN" and predicate.index != noun and caption.has_dependent(predicate.index, "det")
-        for predicate in caption.dependents(verb.index, "attr")
-        if predicate.index > noun
-    )
+def _has_counted_predicate(caption: Caption, verb: Token, noun: int, *, plural: bool) -> bool:
+    """Whether a verb says what a thing is in its old number: "a man **is a teacher**", "two men who **are brothers**".
+
+    plural: the number that the noun gets.
+    """
+    for predicate in caption.dependents(verb.index, "attr"):
+        if predicate.index <= noun:
+            continue
+        is_one = predicate.tag == "NN" and caption.has_dependent(predicate.index, "det")
+        if is_one if plural else predicate.tag == "NNS":
+            return True
+    return False
 
 
 def _has_clause_between(caption: Caption, first: int, last: int) -> bool:
@@ -441,7 +448,7 @@ def _agreeing_verbs(caption: Caption, noun: Token, *, plural: bool) -> Iterator[
     agreeing: list[Token] = []
     if not listed and noun.dep != "conj":
         if (is_subject and head.index != noun.index) or (noun.dep == "attr" and exists):
-            agreeing.append(head)
+            agreeing.append(caption.tokens[head.head] if head.dep == "xcomp" else head)  # "there seems to be a dog"
     for clause in caption.dependents(noun.index, "relcl"):
         subjects = caption.dependents(clause.index, "nsubj", "nsubjpass")
         if any(subject.lower in _RELATIVE for subject in subjects):

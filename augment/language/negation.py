@@ -50,7 +50,10 @@ UNREAL = HABITS | frozenset(
     "want wish hope refuse avoid dream imagine plan intend say tell think believe claim".split()
 )
 # Before "of the …" they leave open what the others do: "one of the boys wears a red hat".
-PARTS_OF_GROUP = frozenset("half many several some most few any either part".split())
+PARTS_OF_GROUP = frozenset(
+    "half third thirds quarter quarters fifth fifths percent fraction portion part majority minority "
+    "many several some most few any either".split()
+)
 # What holds for all things of a kind may hold for all of another: "all the men wear hats", "everything on the shelf".
 UNIVERSAL = ("all", "every", "each", "any")
 UNIVERSAL_PRONOUNS = frozenset("everyone everybody everything anyone anybody anything".split())
@@ -159,7 +162,7 @@ def _bounds_by_token(caption: Caption) -> dict[int, Bound]:
     """The numbers of a caption that are bounds: {token of the number: bound}."""
     bounds = {}
     for token in caption.tokens:
-        value = _number_of(token.lower)
+        value = number_of(token.lower)
         if value is None:
             continue
         # The longest wording first: "no more than five" is an upper bound, and its end "more than five" a lower one.
@@ -197,13 +200,13 @@ def leaves_count_open(caption: Caption, number: int) -> bool:
         return True
     if before == "the" and two_before == "of":
         part = caption.tokens[number - 3] if number > 2 else None
-        if part is not None and (_number_of(part.lower) is not None or part.tag in ("JJR", "JJS")):
+        if part is not None and (number_of(part.lower) is not None or part.tag in ("JJR", "JJS")):
             return True  # "two of the three men", "the taller of the two men"
-    is_behind_number = two_before == "out" or _number_of(two_before) is not None
+    is_behind_number = two_before == "out" or number_of(two_before) is not None
     return before in BETWEEN_NUMBERS and is_behind_number
 
 
-def _number_of(word: str) -> int | None:
+def number_of(word: str) -> int | None:
     """The value of a number word or of digits in lower case: "three" -> 3, "12" -> 12; None: it is none."""
     return NUMBERS.get(word) or (int(word) if word.isascii() and word.isdigit() else None)
 
@@ -279,20 +282,30 @@ def _top_of_doubt(caption: Caption, word: Token) -> Token | None:
     # "Everyone runs", "all run".
     if word.lower in UNIVERSAL_PRONOUNS or (word.lower in UNIVERSAL and word.dep in SUBJECTS):
         return word
+    # "Most boys run", "every other boy runs".
+    is_most = word.lower == "most" and word.dep == "amod"
+    if is_most or (word.lower == "every" and caption.word(word.index + 1) == "other" and word.dep == "det"):
+        return _clause_of_subject(caption, above)
     # "All men"; but "each other" says nothing of all.
     if word.lower in UNIVERSAL and word.dep in ("det", "predet"):
         return None if above.lower == "other" else above
-    # "One of the boys runs", "most boys run": of a subject, its clause is left open.
-    is_most = word.lower == "most" and word.dep == "amod"
-    if is_most or (word.lower == "of" and _is_part_of_group(caption, word, above)):
-        clause = caption.tokens[above.head]
-        return clause if above.dep in SUBJECTS and clause.pos in ("VERB", "AUX") else above
+    # "One of the boys runs", "one in three of the boys runs".
+    if word.lower == "of" and _is_part_of_group(caption, word, above):
+        share = caption.tokens[caption.tokens[above.head].head]  # "one" of "one in three"
+        is_ratio = above.dep == "pobj" and number_of(above.lower) is not None and number_of(share.lower) is not None
+        return _clause_of_subject(caption, share if is_ratio else above)
     return None
+
+
+def _clause_of_subject(caption: Caption, noun: Token) -> Token:
+    """The verb whose subject a noun is; the noun itself if it is no subject."""
+    verb = caption.tokens[noun.head]
+    return verb if noun.dep in SUBJECTS and verb.pos in ("VERB", "AUX") else noun
 
 
 def _is_part_of_group(caption: Caption, word: Token, above: Token) -> bool:
     """Whether "of" (`word`) follows what tells a part of a group (`above`): "half of the dogs", "two of these"."""
-    is_part = above.lower in PARTS_OF_GROUP or _number_of(above.lower) is not None
+    is_part = above.lower in PARTS_OF_GROUP or number_of(above.lower) is not None
     return is_part and caption.word(word.index + 1) in OF_GROUP
 
 

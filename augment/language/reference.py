@@ -115,8 +115,8 @@ def _set_members(caption: Caption) -> tuple[Member, ...]:
         elif word in MEMBERS:
             # "The black one" is one thing that the caption has told from others, as "the former" is.
             is_told_apart = word == "one" and caption.has_dependent(index, "amod")
-            if not noun:
-                members.append(Member(token=index, word="former" if is_told_apart else word, noun=""))
+            if not noun or word == "neither":
+                members.append(Member(token=index, word="former" if is_told_apart else word, noun=noun))
         elif word in NUMBERS and (not noun or before == "all"):
             if before in (
                 "the",
@@ -148,9 +148,11 @@ def is_divided(caption: Caption, noun: int, count: int) -> bool:
     """
     this = caption.tokens[noun]
     for member in _set_members(caption):
-        if member.noun and member.noun != this.lemma:
-            continue
         is_behind = member.token > noun
+        if member.word == "neither" and is_behind:  # of two, by whatever noun: "two sons, and neither boy smiles"
+            return True
+        if member.noun and not may_corefer(member.noun, this.lemma):
+            continue
         if member.word == "each" and not member.noun and in_one_sentence(caption, noun, member.token):
             return True  # also if the noun stands behind "each", as it then belongs to each member
         if is_behind and (count > 1 or member.noun or member.word in ("both", "each", "former", "latter")):

@@ -14,6 +14,7 @@ from ..language.grammar import pronoun_edits, with_article
 from ..language.negation import is_unsettled
 from ..language.reference import has_further, is_taken_up, listed_nouns, other_mentions
 from ..language.semantic_classes import (
+    GROUPS,
     gender,
     head_word,
     is_furnishing,
@@ -55,6 +56,7 @@ class ReplaceNoun(ReplacingOperator):
             and _excludes_others(caption, slot)
             and _other_slots_of_thing(caption, slot) is not None
             and slot.noun not in listed_nouns(caption)
+            and not _has_gendered_predicate(caption, slot.noun)
             and not has_further(caption.whole, caption.first_token + slot.noun)
         ]
 
@@ -122,6 +124,10 @@ class ReplaceNoun(ReplacingOperator):
         is_object = bool(row.tokens) and evidence.caption.tokens[row.tokens[0]].dep == "pobj"
         if is_object and is_furnishing(row.replaced) and is_location(row.replacement):
             return Violation("overlap_in_caption", row.replaced)
+        # Who is "in a wheelchair" may be "in a suit".
+        if is_object and row.tokens and evidence.caption.word(evidence.caption.tokens[row.tokens[0]].head) == "in":
+            if is_worn(row.replacement) and not is_worn(row.replaced):
+                return Violation("overlap_in_caption", row.replaced)
         return by_noun
 
 
@@ -187,6 +193,15 @@ def _other_slots_of_thing(caption: Caption, slot: Slot) -> tuple[Slot, ...] | No
     return tuple(others)
 
 
+def _has_gendered_predicate(caption: Caption, noun: int) -> bool:
+    """Whether a caption says by a noun of one sex what a thing is: "two **men** who are brothers"."""
+    verbs = [clause.index for clause in caption.dependents(noun, "relcl")]
+    if caption.tokens[noun].dep == "nsubj":
+        verbs.append(caption.tokens[noun].head)
+    predicates = [predicate for verb in verbs for predicate in caption.dependents(verb, "attr")]
+    return any(gender(predicate.lemma) in ("male", "female") for predicate in predicates)
+
+
 def _excludes_others(caption: Caption, slot: Slot) -> bool:
     """Whether another noun in a slot would make the caption false of the photo.
 
@@ -198,4 +213,6 @@ def _excludes_others(caption: Caption, slot: Slot) -> bool:
     object = caption.first_conjunct(noun)  # "in a shirt and a hat": the preposition stands before the first
     preposition = next((use.entry for use in preposition_uses(caption) if use.noun == object.index), "")
     is_in_clothes = is_worn(slot.entry) and (preposition == "in" or noun.dep == "conj")
-    return preposition not in preposition_table().beside and not is_in_clothes and "dobj:wear" not in slot.contexts
+    is_member = preposition in ("in", "on") and slot.entry in GROUPS  # "a girl on a team" may be on a beach
+    is_elsewhere = preposition in preposition_table().beside
+    return not is_elsewhere and not is_in_clothes and not is_member and "dobj:wear" not in slot.contexts

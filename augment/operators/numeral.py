@@ -20,7 +20,7 @@ from ..language.grammar import (
     is_third_person,
     pronoun_edits,
 )
-from ..language.negation import bound_of, denials, leaves_count_open
+from ..language.negation import bound_of, denials, leaves_count_open, number_of
 from ..language.reference import ORDINALS, is_divided, is_single, other_mentions
 from ..language.semantic_classes import GROUPS, gender, is_body_part, is_person, is_worn, noun_overlap_table
 from ..language.wordnet import WordNet
@@ -210,6 +210,13 @@ def _is_replaceable(caption: Caption, slot: Slot, lexicon: Lexicon) -> bool:
     is_no_thing = noun.lemma in noun_overlap_table().vague or is_abstract(noun.lemma)
     if is_no_thing and noun.lemma not in COLLECTIVE:
         return False
+    # "There were eight slices, and now only three remain": the other number has to fit.
+    is_limited_elsewhere = any(
+        word == "only" and number_of(caption.word(index + 1)) is not None and index + 1 != slot.start
+        for index, word in enumerate(caption.lowered)
+    )
+    if is_limited_elsewhere:
+        return False
     # "At most five birds sit" denies that more do, which a higher number would assert.
     if any(slot.noun in denial.scope and denial.word != slot.start for denial in denials(caption)):
         return False
@@ -299,6 +306,8 @@ def _edits_to_other_number(caption: Caption, slot: Slot, lexicon: Lexicon) -> li
     surface = lexicon.in_number(noun.lemma, many=True) if is_to_plural else lexicon.singular.get(noun.lemma, "")
     if not surface or surface == noun.lower:
         return None
+    if is_to_plural and "whose" in (caption.word(noun.index + 1), caption.word(noun.index + 2)):
+        return None  # "a man whose face is hidden": each has one of his own
     if is_to_plural and is_third_person(noun.lower) and caption.has_dependent(noun.index, "compound"):
         return None  # "a bird chirps", parsed as a compound
     if noun.dep == "conj" and any(is_person(part.lemma) for part in caption.dependents(noun.index, "compound")):
@@ -315,9 +324,9 @@ def _edits_to_other_number(caption: Caption, slot: Slot, lexicon: Lexicon) -> li
         is_own = owner.start in changed and owner.dep == "poss" and owned.tag == "NN"
         if is_to_plural and is_own and (is_worn(owned.lemma) or is_body_part(owned.lemma)):
             return None
-    # Without edits of pronouns, an "it" behind a thing that becomes several may still mean it.
+    # Without edits of pronouns, an "it" or "its" behind a thing that becomes several may still mean it.
     if not pronouns and old_gender == "thing":
         later = (token for token in caption.pronouns if token.index > slot.noun)
-        if any(token.lower == "it" and token.dep != "expl" for token in later):
-            return None  # "a hydrant with a chain that is attached to it"
+        if any(token.lower in ("it", "its") and token.dep != "expl" for token in later):
+            return None  # "a hydrant with a chain that is attached to it", "a car with its doors open"
     return [Edit(noun.start, noun.end, cased_like(surface, noun.text, caption.casing)), *verbs, *pronouns]
