@@ -324,6 +324,9 @@ def _verb_is_unclear(caption: Caption, noun: Token, *, plural: bool) -> bool:
     if plural and following is not None and following.tag == "VBZ" and noun.head != following.index:
         if _has_no_subject(caption, following):
             return True
+        # "A vehicle accelerates and a person | speaks", parsed as another verb of the vehicle.
+        if caption.word(caption.phrase_start(noun.index) - 1) in _NEXT_CLAUSE:
+            return True
     # "As an engine | roars", parsed as a preposition and its object.
     if noun.dep == "pobj" and above.lower in _CLAUSE_WORDS and is_followed_by_verb:
         return True
