@@ -63,15 +63,6 @@ def test_every_text_encoder_gives_a_vector_that_depends_only_on_the_sentence(nam
         assert torch.allclose(encoder(tokens, offsets, torch.tensor([row]))[0], together[row], atol=1e-6)
 
 
-def test_features_are_transformed_and_averaged() -> None:
-    encoder = ImageEncoder(6, 4, "root", Generator().manual_seed(0))
-    features = torch.rand(3, 6, generator=Generator().manual_seed(1)) - 0.3
-    roots = torch.nn.functional.normalize(features.sign() * features.abs() ** 0.5, dim=1)
-    vectors = torch.nn.functional.normalize(encoder.linear(roots), dim=1)
-    assert torch.allclose(encoder(features), vectors)
-    assert torch.allclose(encoder(features[:, None].expand(3, 5, 6).half()), vectors, atol=1e-2)  # five equal regions
-
-
 @pytest.mark.parametrize(("pooling", "highest"), [("max", 1), ("max-k", 10)])
 def test_regions_are_mapped_before_pooling(pooling: str, highest: int) -> None:
     encoder = ImageEncoder(6, 4, "none", Generator().manual_seed(0), pooling)
@@ -90,7 +81,6 @@ def test_words_that_a_file_of_vectors_lacks_are_learned(tune: bool) -> None:
     embedding = word_embedding(4, 2, Generator().manual_seed(0), vectors, tune)
     assert torch.equal(embedding.weight[[1, 3]], vectors[[1, 3]])
     embedding(torch.tensor([0, 1, 1, 3], dtype=torch.int32)).sum().backward()
-    assert embedding.weight.grad is not None
     assert embedding.weight.grad.ne(0).all(1).tolist() == [True, tune, False, tune]  # word 2 is in no text
 
 

@@ -32,8 +32,8 @@ def test_of_one_training_the_interval_is_over_images_alone() -> None:
     counts = np.array([[1.0], [0.0], [1.0], [1.0]])
     samples = bootstrap(counts, np.ones_like(counts), seed=0)
     assert samples.mean() == pytest.approx(75.0, abs=2) and samples.var(ddof=1) == pytest.approx(1e4 * 3 / 64, rel=0.1)
-    metric = MetricOfTrainings(np.array([75.0]), samples[:, 0])
-    assert metric.figure().interval == percentile_interval(samples[:, 0])
+    interval = MetricOfTrainings(np.array([75.0]), samples[:, 0]).figure().interval
+    assert interval == percentile_interval(samples[:, 0])
 
 
 def test_names_of_points_cover_neither_points_nor_names() -> None:

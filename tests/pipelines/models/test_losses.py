@@ -5,12 +5,10 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from torch import Generator, Tensor, nn
+from torch import Generator, Tensor
 
 from negcap.pipelines.models.batches import SampledNegatives
 from negcap.pipelines.models.losses import (
-    ContrastiveHead,
-    contrastive_terms,
     info_nce,
     intra_modal_loss,
     intra_pair_hinges,
@@ -86,41 +84,15 @@ def test_the_losses_of_siglip_and_ce_clip_equal_loops() -> None:
     hinges = [max(0.0, float(false[k] - true[owner[k]] + thresholds[k])) for k in range(3)]
     assert rank_loss(true, false, owner, thresholds).item() == pytest.approx(sum(hinges) / 3 * 4)
     assert rank_loss(true, false[:0], owner[:0], thresholds[:0]).item() == 0
-    moved = next_thresholds(
-        torch.full((3,), 9.0), torch.tensor([5.0, 3.0]), torch.tensor([1.0, 2.0, 2.5]), torch.tensor([0, 0, 1]),
-        torch.tensor([0, 0, 2]),
-    )  # fmt: skip
+    scores, families = torch.tensor([1.0, 2.0, 2.5]), torch.tensor([0, 0, 2])
+    moved = next_thresholds(torch.full((3,), 9.0), torch.tensor([5.0, 3.0]), scores, torch.tensor([0, 0, 1]), families)
     assert moved.tolist() == pytest.approx([3.5, 9.0, 0.5])  # the mean distance of each family that there is
 
 
-class Head(ContrastiveHead):
-    """What a contrastive loss learns, with a scale that has become too high."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.log_scale = nn.Parameter(torch.tensor(9.0))
-        self.add_loss_parameters("ce-clip", 2)
-
-
-def test_ce_clip_moves_its_thresholds_in_training_only_and_concrete_negatives_have_a_margin() -> None:
-    images, captions, false = (unit_vectors(vectors(rows, 5, rows)) for rows in (3, 4, 2))
-    captions = captions[:3]
-    negatives = SampledNegatives(
-        torch.tensor([7, 9]), torch.tensor([2, 0]), torch.tensor([1, 0]), torch.tensor([0.5, 0.0])
-    )
-    head = Head().eval()
-    assert head.scale.item() == 100  # CLIP's limit
-    same = torch.eye(3, dtype=torch.bool)
-    terms = contrastive_terms("ce-clip", head, images, captions, false, negatives, same, 0.0)
-    assert head.thresholds.tolist() == [0, 0]
-    logits, of_negatives = 100 * images @ captions.T, 100 * images @ false.T
-    assert terms["itc"].item() == pytest.approx(info_nce(logits, same, of_negatives).item(), rel=1e-5)
-    assert terms["imc"].item() == pytest.approx(
-        0.2 * intra_modal_loss(logits.diagonal(), 100 * captions @ false.T).item(), rel=1e-5
-    )
-    contrastive_terms("ce-clip", head.train(), images, captions, false, negatives, same, 0.0)
-    gaps = [float(logits[n, n] - of_negatives[n, k]) for n, k in ((0, 1), (2, 0))]
-    assert head.thresholds.tolist() == pytest.approx(gaps, rel=1e-5) and head.thresholds.grad is None
+def test_negatives_of_concrete_words_have_a_margin() -> None:
+    images, false = (unit_vectors(vectors(rows, 5, rows)) for rows in (3, 2))
+    owner, concreteness = torch.tensor([2, 0]), torch.tensor([0.5, 0.0])
+    negatives = SampledNegatives(torch.tensor([7, 9]), owner, torch.tensor([1, 0]), concreteness)
     plain, raised = (negative_scores(images, false, negatives, margin) for margin in (0.0, 0.4))
     assert (raised.with_own_image - plain.with_own_image).tolist() == pytest.approx([0.2, 0.0])
     assert (raised.with_every_image - plain.with_every_image).flatten().tolist() == pytest.approx([0, 0, 0, 0, 0.2, 0])

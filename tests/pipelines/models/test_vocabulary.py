@@ -8,31 +8,15 @@ import pytest
 
 from negcap.pipelines.models.vocabulary import build_vocabulary, read_vectors, tokenize, vector_size
 
-TEXTS = ["Two dogs, one's wet.", "A dog isn't two dogs!", "", "  a  DOG (wet) "]
 
-
-def test_tokenize() -> None:
-    for text, words in (
-        ("Two dogs, one's wet.", "two dogs , one 's wet ."),
-        ("They can't see 3.5 boats", "they ca n't see 3.5 boats"),
-        ("A dog. A cat", "a dog . a cat"),
-        ("black-and-white \t T-shirt\n", "black-and-white t-shirt"),
-        ("", ""),
-    ):
-        assert tokenize(text) == words.split()
-
-
-def test_encode() -> None:
-    vocabulary = build_vocabulary(TEXTS, 2)
-    tokens, offsets = vocabulary.encode(TEXTS)
-    texts = [[vocabulary.words[n] for n in tokens[a:b]] for a, b in zip(offsets, offsets[1:], strict=False)]
-    assert texts == [
-        "<start> two dogs <unk> <unk> <unk> wet <unk> <end>".split(),
-        "<start> a dog <unk> <unk> two dogs <unk> <end>".split(),
-        ["<start>", "<end>"],
-        "<start> a dog <unk> wet <unk> <end>".split(),
-    ]
-    assert len(vocabulary.encode([]).tokens) == 0
+@pytest.mark.parametrize(("text", "words"), [
+    ("Two dogs, one's wet.", "two dogs , one 's wet ."),
+    ("They can't see 3.5 boats", "they ca n't see 3.5 boats"),
+    ("black-and-white \t T-shirt\n", "black-and-white t-shirt"),
+    ("", ""),
+])  # fmt: skip
+def test_tokenize(text: str, words: str) -> None:
+    assert tokenize(text) == words.split()
 
 
 def test_a_negative_inserts_a_word_that_a_model_does_not_know() -> None:
@@ -72,8 +56,8 @@ def test_a_name_of_several_words_gets_the_mean_of_their_vectors(tmp_path: Path) 
     vocabulary = build_vocabulary(["tennis racket"], 1, ["tennis racket", "tennis shoe", "tank top"])
     (tmp_path / "v.txt").write_text("tennis 1 2\nracket 3 6\n")
     read = read_vectors(tmp_path / "v.txt", vocabulary, 2)
-    assert read[vocabulary.ids["tennis racket"]].tolist() == [2, 4]
-    assert read[vocabulary.ids["tennis shoe"]].tolist() == [1, 2] and read[vocabulary.ids["tank top"]].isnan().all()
+    of_names = read[[vocabulary.ids[name] for name in ("tennis racket", "tennis shoe", "tank top")]].nan_to_num(0)
+    assert of_names.tolist() == [[2, 4], [1, 2], [0, 0]]
 
 
 def test_bad_vectors(tmp_path: Path) -> None:
