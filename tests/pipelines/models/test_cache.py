@@ -42,22 +42,6 @@ def test_entries_of_the_cache_that_were_used_longest_ago_are_deleted(tmp_path: P
     assert deleted.tolist() == numbers(tmp_path, 1).tolist() == [1, 1, 1]  # who has it reads on; it is written again
 
 
-def test_arrays_are_written_part_by_part_and_changes_stay_in_memory(tmp_path: Path) -> None:
-    def write(out: ArrayWriter) -> dict[str, str]:
-        for start in (0, 2):
-            out.append(pairs=np.arange(start, start + 4).reshape(2, 2))
-            out.place("placed", [3 - start, start], np.full((2, 2), start + 1.5, np.float16), 5)
-        with pytest.raises(TypeError, match="pairs must be <i8, was: <f8"):
-            out.append(pairs=np.zeros((1, 2)))
-        return {"about": "them"}
-
-    for _ in range(2):
-        stored = mapped_arrays(tmp_path, "x-", {"key": 1}, write)
-        assert stored.tensors["pairs"].tolist() == [[0, 1], [2, 3], [2, 3], [4, 5]]
-        assert stored.tensors["placed"][:, 0].tolist() == [1.5, 3.5, 3.5, 1.5, 0] and stored.about == {"about": "them"}
-        stored.tensors["pairs"].zero_()
-
-
 def test_bad_features(tmp_path: Path) -> None:
     for values, ids, message in (
         (np.ones((2, 3)), ["a", "a"], "must hold each image once, holds twice: a"),

@@ -14,7 +14,7 @@ from torch import Generator
 from negcap.pipelines.cli import main
 from negcap.pipelines.models.batches import TrainingBatch
 from negcap.pipelines.models.config import EvaluateConfig, PictureConfig, configure
-from negcap.pipelines.models.data import encode_run, read_captions
+from negcap.pipelines.models.data import read_captions
 from negcap.pipelines.models.encoders import AttentionHeads
 from negcap.pipelines.models.losses import intra_pair_hinges, max_of_hinges
 from negcap.pipelines.models.mhad import HINGES, MHA_D, RegionEncoder, diversity_loss, head_cosines
@@ -97,19 +97,6 @@ def test_evaluation_has_tables_for_each_language(mhad: Path, german: Path) -> No
     heads = evaluation.metrics["heads"]
     text = to_markdown(evaluation.metrics)
     assert f"| images | {heads['images']:.2f} |" in text and "retrieval, de: 20 images, 40 captions" in text
-
-
-def test_text_vectors_are_those_of_the_texts_own_language(mhad: Path, german: Path) -> None:
-    model, vocabularies, config = load_model(mhad, CPU)
-    captions = read_captions(german, languages=config.languages)
-    texts = encode_run(german, captions, vocabularies).texts
-    encoded = vocabularies["de"].encode([captions.texts[2].as_py()])
-    assert texts.tokens[texts.offsets[2] : texts.offsets[3]].tolist() == encoded.tokens.tolist()
-    languages = {2: "de", 0: "en", 3: "de", 500: "en"}  # the last: a negative
-    rows = torch.tensor([*languages])
-    with torch.inference_mode():
-        alone = [model.text[code](texts.tokens, texts.offsets, torch.tensor([n])) for n, code in languages.items()]
-        assert torch.allclose(model.sentences(texts, rows), torch.cat(alone), atol=1e-6)
 
 
 def test_each_epoch_pairs_every_english_caption_with_a_german_one_of_its_image(data: Any) -> None:

@@ -17,29 +17,9 @@ from torch import Generator
 from torch.distributions import MultivariateNormal, kl_divergence
 
 from negcap.pipelines.cli import main
+from negcap.pipelines.models.order import hypernyms, taxonomy
 from negcap.pipelines.models.order.entailment import LabelledPairs, read_pairs
-from negcap.pipelines.models.order.hypernyms import (
-    ENERGIES,
-    Gaussians,
-    best_threshold,
-    fit_plane,
-    max_margin_loss,
-    pair_loss,
-    reachable_pairs_accuracy,
-    threshold_accuracy,
-    train_energy,
-)
 from negcap.pipelines.models.order.lengths import compositions, length_ranks, named_objects
-from negcap.pipelines.models.order.taxonomy import (
-    Split,
-    Taxonomy,
-    count_chains,
-    false_pairs,
-    read_taxonomy,
-    split_pairs,
-    transitive_closure,
-    with_false_pairs,
-)
 from negcap.pipelines.models.settings import HypernymConfig
 from negcap.pipelines.models.similarities import SIMILARITIES
 from negcap.schemas.captions import TAXONOMY
@@ -49,8 +29,8 @@ from tests.pipelines.models.conftest import LossesAsBefore
 TREE = np.array([(n, (n - 1) // 3) for n in range(1, 121)])
 
 
-def tree() -> Taxonomy:
-    return Taxonomy([f"c{n}.n.01" for n in range(121)], *count_chains(TREE, 121))
+def tree() -> taxonomy.Taxonomy:
+    return taxonomy.Taxonomy([f"c{n}.n.01" for n in range(121)], *taxonomy.count_chains(TREE, 121))
 
 
 def write_wordnet(path: Path, above: list[list[int]], pos: str = "n") -> Path:
@@ -74,26 +54,27 @@ def test_the_closure_is_that_of_all_chains(seed: int) -> None:
     known = {tuple(edge) for edge in edges.tolist()}
     while more := {(a, d) for (a, b), (c, d) in product(known, known) if b == c} - known:
         known |= more
-    assert [tuple(pair) for pair in transitive_closure(edges, 12).tolist()] == sorted(p for p in known if p[0] != p[1])
+    closure = taxonomy.transitive_closure(edges, 12)
+    assert [tuple(pair) for pair in closure.tolist()] == sorted(pair for pair in known if pair[0] != pair[1])
 
 
 def test_a_pair_counts_once_for_each_chain() -> None:
-    closure, chains = count_chains(np.array([(3, 1), (3, 2), (1, 0), (2, 0), (4, 3)]), 5)
+    closure, chains = taxonomy.count_chains(np.array([(3, 1), (3, 2), (1, 0), (2, 0), (4, 3)]), 5)
     assert dict(zip(map(tuple, closure.tolist()), chains.tolist(), strict=True))[4, 0] == 2 and chains.sum() == 11
-    assert np.array_equal(tree().closure, transitive_closure(TREE, 121)) and set(tree().chains) == {1}
+    assert np.array_equal(tree().closure, taxonomy.transitive_closure(TREE, 121)) and set(tree().chains) == {1}
     with pytest.raises(ValueError, match="no concept above itself, has 1"):
-        count_chains(np.array([(1, 2), (2, 1)]), 3)
+        taxonomy.count_chains(np.array([(1, 2), (2, 1)]), 3)
 
 
 def test_a_split_has_every_pair_once_and_false_pairs_replace_either_end() -> None:
     closure = tree().closure
-    train, *held = split_pairs(tree(), 30, np.random.default_rng(0))
+    train, *held = taxonomy.split_pairs(tree(), 30, np.random.default_rng(0))
     assert [len(train), *(len(part.pairs) for part in held)] == [len(closure) - 90, 60, 60, 60]
     true = [tuple(pair) for pair in closure.tolist()]
     parts = [train, *(part.pairs[part.related].numpy() for part in held)]
     assert sorted(map(tuple, np.concatenate(parts).tolist())) == true
     pairs = np.repeat(closure, 20, 0)
-    false = false_pairs(pairs, tree(), np.random.default_rng(0))
+    false = taxonomy.false_pairs(pairs, tree(), np.random.default_rng(0))
     assert not set(true) & {tuple(pair) for pair in false.tolist()}
     changed = false != pairs
     below = pairs[:, 1] > 0  # what lies below the root, all do; its pairs can only be made false at the other end
@@ -102,12 +83,12 @@ def test_a_split_has_every_pair_once_and_false_pairs_replace_either_end() -> Non
 
 def test_the_shipped_wordnet_and_its_transitive_closure() -> None:
     """As the paper has it, there are 838,073 pairs, and chains of the known ones are right on 88.2 %."""
-    taxonomy = read_taxonomy()
-    assert (len(taxonomy.names), len(taxonomy.closure), taxonomy.chains.sum()) == (82_115, 743_241, 837_888)
+    nouns = taxonomy.read_taxonomy()
+    assert (len(nouns.names), len(nouns.closure), nouns.chains.sum()) == (82_115, 743_241, 837_888)
     shares = []
     for clean in (True, False):
-        split = split_pairs(taxonomy, 4000, np.random.default_rng(0), clean=clean)
-        shares.append(reachable_pairs_accuracy(split, len(taxonomy.names)))
+        split = taxonomy.split_pairs(nouns, 4000, np.random.default_rng(0), clean=clean)
+        shares.append(hypernyms.reachable_pairs_accuracy(split, len(nouns.names)))
     checked, as_drawn = shares
     assert checked["true"] == pytest.approx(88.1, abs=0.7) and checked["false"] == 100
     assert as_drawn["accuracy"] == pytest.approx(88.2, abs=0.9) and as_drawn["false"] == pytest.approx(86.5, abs=1.5)
@@ -116,17 +97,17 @@ def test_the_shipped_wordnet_and_its_transitive_closure() -> None:
 @pytest.mark.parametrize("seed", range(3))
 def test_losses_and_the_threshold_with_the_highest_accuracy(seed: int) -> None:
     true, false = torch.tensor([0.5, 0.0]), torch.tensor([0.2, 3.0])
-    assert pair_loss(true, false, 1.0).item() == pytest.approx(0.5 + 0.8)
-    assert max_margin_loss(true, false, 1.0).item() == pytest.approx(1.3)
+    assert hypernyms.pair_loss(true, false, 1.0).item() == pytest.approx(0.5 + 0.8)
+    assert hypernyms.max_margin_loss(true, false, 1.0).item() == pytest.approx(1.3)
     generator = Generator().manual_seed(seed)
     penalties = torch.randint(6, (15,), generator=generator).float()  # with ties
     related = torch.rand(15, generator=generator) < (0.1, 0.5, 0.9)[seed]
-    tried = [threshold_accuracy(penalties, related, t) for t in np.arange(-0.5, 6)]
-    assert threshold_accuracy(penalties, related, best_threshold(penalties, related)) == max(tried)
+    tried = [hypernyms.threshold_accuracy(penalties, related, t) for t in np.arange(-0.5, 6)]
+    assert hypernyms.threshold_accuracy(penalties, related, hypernyms.best_threshold(penalties, related)) == max(tried)
 
 
 def test_penalties_of_gaussians_are_their_divergence() -> None:
-    energy = Gaussians(6, 3, Generator().manual_seed(0)).double()
+    energy = hypernyms.Gaussians(6, 3, Generator().manual_seed(0)).double()
     torch.nn.init.normal_(energy.logs.weight, generator=Generator().manual_seed(1))
     below, above = torch.tensor([0, 1, 2]), torch.tensor([3, 4, 0])
     means, logs = energy.points.weight, energy.logs.weight
@@ -136,16 +117,17 @@ def test_penalties_of_gaussians_are_their_divergence() -> None:
     assert energy.logs.weight.exp().min() >= 0.05 - 1e-6 and energy.logs.weight.exp().max() <= 5 + 1e-5
 
 
-@pytest.mark.parametrize("row", ENERGIES)
+@pytest.mark.parametrize("row", hypernyms.ENERGIES)
 def test_models_learn_a_tree_with_losses_as_before(row: str, losses_as_before: LossesAsBefore) -> None:
     """Of a tree that is trained on whole, each model tells the pairs; the symmetric one not which lies below."""
-    taxonomy = tree()
+    nouns = tree()
     config = HypernymConfig(dim=10, epochs=12, batch_size=40, learning_rate=0.1, threads=1)
+    split = taxonomy.split_pairs(nouns, 20, np.random.default_rng(0))
     with losses_as_before(f"hypernyms_{row}"):
-        train_energy(row, split_pairs(taxonomy, 20, np.random.default_rng(0)), taxonomy, config.changed(epochs=2), 0)
-    true = torch.from_numpy(taxonomy.closure)
-    held = with_false_pairs(taxonomy.closure, taxonomy, np.random.default_rng(0))
-    energy, shares = train_energy(row, Split(taxonomy.closure, *[held] * 3), taxonomy, config, 0)
+        hypernyms.train_energy(row, split, nouns, config.changed(epochs=2), 0)
+    true = torch.from_numpy(nouns.closure)
+    held = taxonomy.with_false_pairs(nouns.closure, nouns, np.random.default_rng(0))
+    energy, shares = hypernyms.train_energy(row, taxonomy.Split(nouns.closure, *[held] * 3), nouns, config, 0)
     assert shares["accuracy"] > {"order": 90, "symmetric": 75}.get(row, 80)
     with torch.no_grad():
         turned = energy(*true.flip(1).T) > energy(*true.T)
@@ -157,24 +139,24 @@ def test_the_command_writes_its_table_and_trains_nothing_twice_with_the_same_set
     given = f"--set wordnet={wordnet} --set held_out=20 --epochs 1 --threads 1 --concept c0.n.01,c1.n.01".split()
     output = tmp_path / "one"
 
-    def hypernyms(*more: str) -> tuple[str, list[str]]:
+    def predict(*more: str) -> tuple[str, list[str]]:
         """What the command prints, and what it trains."""
         assert main(["hypernyms", "--output", str(output), *given, *more]) == 0
         text, errors = capsys.readouterr()
         return text, re.findall("(.*), epoch 1:", errors)
 
-    first, trained = hypernyms("--row", "order")
-    assert trained == ["order, seed 0"] * 2 and hypernyms("--row", "order") == (first, [])
+    first, trained = predict("--row", "order")
+    assert trained == ["order, seed 0"] * 2 and predict("--row", "order") == (first, [])
     vectors = output / "order-clean-0.safetensors"
     whole = vectors.read_bytes()
     vectors.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
-    assert hypernyms("--row", "order") == (first, ["order, seed 0"]) and vectors.read_bytes() == whole
-    text, trained = hypernyms("--row", "order,transitive", "--seeds", "2")
+    assert predict("--row", "order") == (first, ["order, seed 0"]) and vectors.read_bytes() == whole
+    text, trained = predict("--row", "order,transitive", "--seeds", "2")
     assert trained == ["order, seed 1"] * 2 and text == (output / "hypernyms.md").read_text()
     results = json.loads((output / "hypernyms.json").read_text())
     rows = {kind: {row: len(seeds) for row, seeds in of_kind.items()} for kind, of_kind in results.items()}
     assert rows == dict.fromkeys(("as-drawn", "clean"), {"transitive": 2, "order": 2})
-    again = hypernyms("--row", "order", "--false-pairs", "clean", "--set", "margin=2")
+    again = predict("--row", "order", "--false-pairs", "clean", "--set", "margin=2")
     assert again[1] == ["order, seed 0"] and "as-drawn" not in again[0]
 
 
@@ -196,10 +178,10 @@ def test_bad_input_is_one_line_and_writes_nothing(tmp_path: Path, capsys: pytest
 
 def test_a_plane_holds_a_small_order_and_its_losses_are_as_before(losses_as_before):
     with losses_as_before("plane"):
-        fit_plane(torch.ones(5, 5, dtype=torch.bool).tril(-1))
+        hypernyms.fit_plane(torch.ones(5, 5, dtype=torch.bool).tril(-1))
     related = torch.zeros(4, 4, dtype=torch.bool)
     related[[1, 2, 3, 3], [0, 0, 0, 1]] = True
-    plane = fit_plane(related)
+    plane = hypernyms.fit_plane(related)
     assert torch.equal(plane.related, related) and (plane.points >= 0).all() and plane.points.shape == (4, 2)
 
 

@@ -6,25 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 from scipy import stats
 
 from negcap.pipelines.cli import main
 from negcap.pipelines.models.config import EvaluateConfig
-from negcap.pipelines.models.evaluation.protocols import Evaluation
 from negcap.pipelines.models.figures import MetricOfTrainings
-from negcap.pipelines.models.trainer.compare import (
-    EVERY_PAIR,
-    PAIRS,
-    Variant,
-    VariantResult,
-    compare,
-    conclusions,
-    summarize,
-)
-from negcap.schemas.features import RANKS
+from negcap.pipelines.models.trainer import compare
 
 SMALL: dict[str, Any] = {
     **{"joint": 8, "word_dim": 6, "batch_size": 16, "epochs": 1, "validation_images": 10, "learning_rate": 0.01},
@@ -36,7 +25,7 @@ VARIANTS = ("vse++", "vse-c+noun")
 @pytest.fixture(scope="module")
 def models(english: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("models")
-    compare(english, folder, VARIANTS, EvaluateConfig(threads=1), {**SMALL, "threads": 1}, 2)
+    compare.compare(english, folder, VARIANTS, EvaluateConfig(threads=1), {**SMALL, "threads": 1}, 2)
     return folder
 
 
@@ -52,10 +41,10 @@ def test_variants() -> None:
         "vse-c+noun@paper": ("vse-c", ("noun",), "", "paper"),
         "vse~order@paper": ("vse", (), "order", "paper"),
     }.items():
-        assert Variant.parse(name) == Variant(name, *parts)
+        assert compare.Variant.parse(name) == compare.Variant(name, *parts)
     for wrong in ("clip", "vse-c+colour", "vse+++", "univse+noun", "", "vse@", "vse@mine", "@paper", "vse~", "vse~l1"):
         with pytest.raises(ValueError) as error:
-            Variant.parse(wrong)
+            compare.Variant.parse(wrong)
         message = str(error.value)
         assert f"was: {wrong}" in message and "+relation" in message and "~order" in message
 
@@ -111,7 +100,7 @@ def test_the_command_keeps_trained_models_and_prints_tables(english, models, cap
     assert firsts == [["| vse++", "| vse-c+noun"]] * (len(tables) - 2) + [["| vse-c+noun − vse++"]] * 2
 
 
-def result(name: str, seeds: int = 3, **values: float) -> VariantResult:
+def result(name: str, seeds: int = 3, **values: float) -> compare.VariantResult:
     """A variant whose metrics have these values in each training, and over images an interval of two to either side."""
     around = np.linspace(-2.1, 2.1, 101)
     names = {"plain": "plain i2t R@1", "attack": "vse-c:total i2t R@1"}
@@ -119,33 +108,18 @@ def result(name: str, seeds: int = 3, **values: float) -> VariantResult:
     metrics = {}
     for key, value in values.items():
         metrics[names.get(key, key)] = MetricOfTrainings(np.full(seeds, value), value + spread)
-    return VariantResult(name, seeds, metrics)
+    return compare.VariantResult(name, seeds, metrics)
 
 
 def test_the_conclusion_says_what_is_shown_and_what_is_not() -> None:
     first = result("vse++", pairs=60.0, plain=30.0, attack=10.0, rsum=300.0)
-    pairs, attack, plain = conclusions(first, result("vse-c", pairs=75.0, plain=30.0, attack=11.0, rsum=290.0))
+    pairs, attack, plain = compare.conclusions(first, result("vse-c", pairs=75.0, plain=30.0, attack=11.0, rsum=290.0))
     assert "75.0 %" in pairs and "60.0 %" in pairs
     assert pairs.endswith("vse-c is better, by +15.0 (+12.6 to +17.4).")
     assert "vse++ from 30.0 to 10.0 %" in attack and "vse-c from 30.0 to 11.0 %" in attack
     assert attack.endswith("a difference is not shown, +1.0 (-1.4 to +3.4).")
     assert plain.endswith("vse-c is worse, by -10.0 (-12.4 to -7.6).")
     first = result("vse++", 1, pairs=60.0, plain=30.0, attack=10.0, rsum=300.0)
-    said = conclusions(first, result("vse-c", 1, pairs=75.0, plain=30.0, attack=10.0, rsum=290.0))
+    said = compare.conclusions(first, result("vse-c", 1, pairs=75.0, plain=30.0, attack=10.0, rsum=290.0))
     for sentence, sign in zip(said, ("higher than", "as high as", "lower than"), strict=True):  # no more of one seed
         assert f": one seed: sign only, vse-c is {sign} vse++, " in sentence
-
-
-def test_pairs_are_told_of_known_words_and_of_all_by_operator() -> None:
-    ranks = pd.DataFrame([("plain", way, "a", 1) for way in ("i2t", "t2i")], columns=[*RANKS.names])
-    evaluations = []
-    for right in (False, True):  # in two trainings: image, right, known, operator
-        pairs = [("a", True, True, "noun"), ("b", right, True, "noun"), ("c", not right, False, "verb")]
-        table = pd.DataFrame(pairs, columns=["image", "right", "known", "operator"])
-        evaluations.append(Evaluation({}, ranks, table))
-    summary = summarize("vse", evaluations, {"a": "a"}, 0)
-    of_pairs = {name: metric.values.tolist() for name, metric in summary.metrics.items() if "pair" in name}
-    known = {PAIRS: [50.0, 100.0], f"{PAIRS}:noun": [50.0, 100.0]}
-    every = {EVERY_PAIR: pytest.approx([200 / 3] * 2), f"{EVERY_PAIR}:noun": [50.0, 100.0]}
-    assert of_pairs == {**known, **every, f"{EVERY_PAIR}:verb": [100.0, 0.0]}
-    assert set(summary.as_json(summary)["pairwise"]) == {"noun"}
