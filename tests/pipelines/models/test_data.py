@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from torch import Generator
 
 from negcap.pipelines.models import data
-from negcap.pipelines.models.batches import shuffled_batches
+from negcap.pipelines.models.batches import NegativeSampler, shuffled_batches
 from negcap.pipelines.models.sampling import NegativePool
 from negcap.pipelines.models.vocabulary import SPECIALS, WordVocabulary, build_vocabulary, tokenize
 from negcap.schemas.captions import CAPTIONS
@@ -151,6 +151,15 @@ def test_sampled_negatives_belong_to_their_captions_and_are_distinct(negatives, 
         assert present.tolist() == sorted(present.tolist(), reverse=True)
         assert len(set(sampled)) == len(sampled) == min(k, int((wanted & (caption == number)).sum()))
         assert wanted[sampled].all() and set(caption[sampled].tolist()) <= {number}
+
+
+def test_sampled_negatives_have_their_own_families_and_concreteness() -> None:
+    family, concreteness, positions = torch.tensor([1, 0, 1]), torch.tensor([0.1, 0.2, 0.3]), torch.tensor([5, 7])
+    pool = NegativePool(torch.tensor([0, 2, 3]), 2, None)
+    sampled = NegativeSampler(pool, family, positions, concreteness, 3).sample(torch.tensor([1, 0]), Generator())
+    assert sampled.owner.tolist() == [0, 1, 1] and sorted(sampled.rows.tolist()) == [0, 1, 2]
+    assert torch.equal(sampled.concreteness, concreteness[sampled.rows])
+    assert torch.equal(sampled.family, positions[family[sampled.rows]])
 
 
 def test_families_are_equally_likely_whatever_their_sizes() -> None:

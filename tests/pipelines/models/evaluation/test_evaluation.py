@@ -4,6 +4,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -178,18 +179,6 @@ OPERATORS = ("numeral", "noun", "uniform_noun", "uniform_object", "object", "shu
 CAPTIONS = torch.arange(6)  # two of each of three images
 
 
-class Given:
-    """A model whose vectors of texts (n, d) are given."""
-
-    similarity = COSINE
-
-    def __init__(self, vectors: Tensor) -> None:
-        self.vectors = vectors
-
-    def sentences(self, texts: RunTexts, rows: Tensor) -> Tensor:
-        return self.vectors[rows]
-
-
 def corpus_of(negatives: Sequence[tuple[int, str, bool, bool]]) -> Corpus:
     """Two captions of each of three images, and negatives as (caption, operator, replaced and put in a plural)."""
     caption, operator, was, becomes = zip(*negatives, strict=True)
@@ -233,9 +222,9 @@ def test_the_plural_split_has_all_captions_of_an_image_and_swaps_numbers_above_o
     of_captions = [[0.3, 0, 0], [0.6, 0, 0], [0.9, 0.5, 0], [0.9, 0.5, 0], [0.7, 0, 0.1], [0, 0, 0.5]]
     of_negatives = [[0.65, 0, 0], [1.0, 0, 0], [1.0, 0, 0], [1.0, 0, 0], [1.0, 1.0, 0], [0, 0, 0.4]]
     vectors = torch.tensor(of_captions + of_negatives)  # similarities with the images, which are the axes
-    split = retrieval.EmbeddedSplit(
-        Given(vectors), corpus, CAPTIONS, torch.arange(3), corpus.captions.image, torch.eye(3), vectors[:6]
-    )
+    model: Any = SimpleNamespace(similarity=COSINE, sentences=lambda texts, rows: vectors[rows])
+    image = corpus.captions.image
+    split = retrieval.EmbeddedSplit(model, corpus, CAPTIONS, torch.arange(3), image, torch.eye(3), vectors[:6])
     metrics, lists, _ = protocols.run_protocols(split, protocols.choose_attacks(corpus, CAPTIONS, EvaluateConfig()))
     plural = metrics["plural"]
     assert (plural["images"], plural["captions"], plural["negatives"]) == (2, 4, 2)
