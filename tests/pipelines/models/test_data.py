@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Generator
 
@@ -137,6 +137,7 @@ def test_a_run_is_encoded_once_and_damage_is_told(world: Path, tmp_path: Path) -
 OWNERS = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 2), st.booleans()), max_size=40).map(sorted)
 
 
+@settings(deadline=None, max_examples=50)
 @given(OWNERS, st.integers(1, 9), st.integers(0, 99), st.booleans(), st.booleans())
 def test_sampled_negatives_belong_to_their_captions_and_are_distinct(negatives, k, seed, even, all_wanted):
     caption, family = (torch.tensor([row[n] for row in negatives], dtype=torch.long) for n in (0, 1))

@@ -47,6 +47,7 @@ def test_ranks_equal_those_of_a_loop(images: int, more: int, seed: int, numbers:
     assert ranks.captions.tolist() == [1 + sum(score > column[own] for score in column) for column, own in columns]
 
 
+@settings(deadline=None, max_examples=30)
 @given(st.integers(0, 9), st.integers(1, 9), st.integers(0, 99), st.sampled_from([1, 7, 1 << 23]))
 def test_arrays_tensors_and_sorted_lists_count_alike(candidates: int, queries: int, seed: int, numbers: int) -> None:
     rng = np.random.default_rng(seed)
@@ -115,6 +116,7 @@ def test_a_relation_gets_its_most_frequent_written_form() -> None:
     assert components.written_forms(graphs, pa.table({"tokens": tokens, "text": texts})) == {"sit on": "sitting on"}
 
 
+@settings(deadline=None, max_examples=30)
 @given(st.lists(st.tuples(st.integers(0, 5), st.booleans()), min_size=1, max_size=12))
 def test_average_precision_equals_scikit_learns(items: list[tuple[int, bool]]) -> None:
     items = [*items, (9, True)]

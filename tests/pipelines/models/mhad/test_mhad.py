@@ -46,6 +46,8 @@ def test_weights_are_those_of_the_equation() -> None:
 def test_padding_changes_no_image() -> None:
     encoder = RegionEncoder(CONFIG, 5, Generator().manual_seed(0))
     features = random_numbers(2, 3, 5).float()
+    features[0, 0, 0] = 0
+    assert encoder.attend(features).weights[0, :, 0].gt(0).all()  # one zero makes no padding
     padded = torch.cat([features, torch.zeros(2, 4, 5)], 1)
     assert torch.allclose(encoder(features), encoder(padded), atol=1e-6)
     assert encoder(torch.zeros(1, 3, 5)).isfinite().all()  # an image without features

@@ -49,6 +49,12 @@ def test_variants() -> None:
         assert f"was: {wrong}" in message and "+relation" in message and "~order" in message
 
 
+def test_a_recipe_in_a_name_replaces_that_of_the_comparison() -> None:
+    settings = {"run": Path("r"), "margin": 0.3, "alpha": 0.5, "recipe": "house"}  # of which VSE-C has no alpha
+    paper = compare.Variant.parse("vse-c@paper").config(0, Path("m"), settings)
+    assert (paper.transform, paper.margin) == ("l2", 0.3)
+
+
 def test_metrics_are_means_over_the_seeds(models: Path, comparison: dict[str, Any]) -> None:
     assert list(comparison) == [*VARIANTS]
     for name, entry in comparison.items():
