@@ -28,8 +28,7 @@ def age(run: Path) -> None:
 
 
 def test_entries_of_the_cache_that_were_used_longest_ago_are_deleted(tmp_path: Path) -> None:
-    for prefix in ("others-", "texts_more-", "texts-more-"):
-        numbers(tmp_path, 0, prefix)
+    numbers(tmp_path, 0, "others-")
     being_written = tmp_path / "encoded" / "texts-00.arrays.12ab.tmp"
     being_written.mkdir()
     deleted = numbers(tmp_path, 1)
@@ -38,36 +37,9 @@ def test_entries_of_the_cache_that_were_used_longest_ago_are_deleted(tmp_path: P
         numbers(tmp_path, key)
         assert numbers(tmp_path, 0).tolist() == [0, 0, 0]  # used again and again
     kept = {cache_folder(tmp_path, "texts-", key).name for key in (0, *range(3, KEPT_ENTRIES + 2))}
-    there = {path.name for path in (tmp_path / "encoded").iterdir()}
-    others = {cache_folder(tmp_path, prefix, 0).name for prefix in ("others-", "texts_more-", "texts-more-")}
-    assert there == kept | others | {being_written.name}
+    kept |= {cache_folder(tmp_path, "others-", 0).name, being_written.name}
+    assert {path.name for path in (tmp_path / "encoded").iterdir()} == kept
     assert deleted.tolist() == numbers(tmp_path, 1).tolist() == [1, 1, 1]  # who has it reads on; it is written again
-
-
-def test_arrays_of_any_shape_are_written_part_by_part_and_changes_stay_in_memory(tmp_path: Path) -> None:
-    def write(out: ArrayWriter) -> dict[str, str]:
-        for start in (0, 2):
-            out.append(pairs=np.arange(start, start + 4).reshape(2, 2), empty=np.empty((0, 3), np.int8))
-            out.place("placed", [3 - start, start], np.full((2, 2), start + 1.5, np.float16), 5)
-        with pytest.raises(TypeError, match="pairs must be <i8, was: <f8"):
-            out.append(pairs=np.zeros((1, 2)))
-        return {"about": "them"}
-
-    for _ in range(2):
-        stored = mapped_arrays(tmp_path, "x-", {"key": 1}, write)
-        assert stored.tensors["pairs"].tolist() == [[0, 1], [2, 3], [2, 3], [4, 5]]
-        assert stored.tensors["placed"][:, 0].tolist() == [1.5, 3.5, 3.5, 1.5, 0] and stored.about == {"about": "them"}
-        assert stored.tensors["empty"].shape == (0, 3) and stored.tensors["placed"].dtype == torch.float16
-        stored.tensors["pairs"].zero_()
-
-
-def test_a_cache_that_cannot_be_written_to_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: object) -> None:
-        raise PermissionError
-
-    numbers(tmp_path, 0)
-    monkeypatch.setattr(os, "utime", refuse)
-    assert numbers(tmp_path, 0).tolist() == [0, 0, 0]
 
 
 def test_bad_features(tmp_path: Path) -> None:
@@ -81,7 +53,7 @@ def test_bad_features(tmp_path: Path) -> None:
             read_features(tmp_path, ["a", "b"])
 
 
-def test_features_are_stored_once_and_mapped(tmp_path: Path) -> None:
+def test_features_are_stored_once_and_damage_is_told(tmp_path: Path) -> None:
     values = np.arange(24, dtype=np.float16).reshape(3, 4, 2)
     write_features(tmp_path, ["b", "x"], values[:2], "net")
     write_features(tmp_path, ["a"], values[2:], "net", index=1)
@@ -89,15 +61,13 @@ def test_features_are_stored_once_and_mapped(tmp_path: Path) -> None:
     (folder,) = (tmp_path / "encoded").glob("features-*")
     written = (folder / "values").stat().st_mtime_ns
     assert torch.equal(first.values, torch.from_numpy(np.stack([values[2], np.zeros((4, 2)), values[0]])).half())
-    maps = Path("/proc/self/maps")
-    assert not maps.exists() or str(folder / "values") in maps.read_text()
     assert (first.backbone, first.available.tolist()) == ("net", [True, False, True])
     write_features(tmp_path, ["a"], values[:1], "other net", index=1)
     with pytest.raises(ValueError, match="must have the backbone and shape of the shards before it"):
         read_features(tmp_path, ["a", "c", "b"])
     write_features(tmp_path, ["a"], values[2:], "net", index=1)
     assert torch.equal(read_features(tmp_path, ["a", "c", "b"]).values, first.values)
-    assert len([*(tmp_path / "encoded").iterdir()]) == 1 and (folder / "values").stat().st_mtime_ns == written
+    assert (folder / "values").stat().st_mtime_ns == written
     (folder / "values").write_bytes((folder / "values").read_bytes()[:30])
     with pytest.raises(ValueError, match=f"{folder.name} is damaged"):
         read_features(tmp_path, ["a", "c", "b"])

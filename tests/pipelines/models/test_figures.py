@@ -3,14 +3,7 @@
 import numpy as np
 import pytest
 
-from negcap.pipelines.models.figures import (
-    MetricOfTrainings,
-    bootstrap,
-    label_points,
-    new_figure,
-    percentile_interval,
-    ratios_with_intervals,
-)
+from negcap.pipelines.models import figures
 
 SURE = np.full(2, 10.0)  # bootstrap samples over images that are all the same
 UNSURE = np.array([10 - 0.5**0.5, 10 + 0.5**0.5])  # of variance 1
@@ -23,25 +16,25 @@ UNSURE = np.array([10 - 0.5**0.5, 10 + 0.5**0.5])  # of variance 1
     ((10.0, 10.0, 10.0), UNSURE, 1.959964),  # v = 0, w = 1: ν is infinite
 ])  # fmt: skip
 def test_an_interval_over_images_and_trainings_is_welchs(values, samples, half):
-    figure = MetricOfTrainings(np.array(values), samples).figure()
+    figure = figures.MetricOfTrainings(np.array(values), samples).figure()
     assert figure.value == 10.0
     assert figure.interval == pytest.approx((10 - half, 10 + half), rel=1e-5)
 
 
 def test_of_one_training_the_interval_is_over_images_alone() -> None:
     counts = np.array([[1.0], [0.0], [1.0], [1.0]])
-    samples = bootstrap(counts, np.ones_like(counts), seed=0)
+    samples = figures.bootstrap(counts, np.ones_like(counts), seed=0)
     assert samples.mean() == pytest.approx(75.0, abs=2) and samples.var(ddof=1) == pytest.approx(1e4 * 3 / 64, rel=0.1)
-    metric = MetricOfTrainings(np.array([75.0]), samples[:, 0])
-    assert metric.figure().interval == percentile_interval(samples[:, 0])
+    interval = figures.MetricOfTrainings(np.array([75.0]), samples[:, 0]).figure().interval
+    assert interval == figures.percentile_interval(samples[:, 0])
 
 
 def test_names_of_points_cover_neither_points_nor_names() -> None:
     points = np.random.default_rng(0).normal(size=(80, 2))
-    figure = new_figure(6, 6)
+    figure = figures.new_figure(6, 6)
     axes = figure.subplots()
     axes.scatter(*points.T)
-    label_points(axes, points, ["a name"] * 80, ["black"] * 80, size=9)
+    figures.label_points(axes, points, ["a name"] * 80, ["black"] * 80, size=9)
     boxes = [text.get_window_extent() for text in axes.texts]
     assert 20 < len(boxes) < 80
     assert not any(box.count_overlaps(boxes[:number]) for number, box in enumerate(boxes))
@@ -50,7 +43,7 @@ def test_names_of_points_cover_neither_points_nor_names() -> None:
 
 def test_the_interval_of_all_or_no_hits_is_wilsons_over_the_images_with_cases() -> None:
     counts = np.array([[2.0, 0.0, 1.0], [1.0, 0.0, 0.0], [0.0, 0.0, 0.0]])
-    every, none, some = ratios_with_intervals(counts, np.array([[2.0], [1.0], [0.0]]), seed=0)
+    every, none, some = figures.ratios_with_intervals(counts, np.array([[2.0], [1.0], [0.0]]), seed=0)
     z = 1.96
     limit = 100 * z**2 / (2 + z**2)  # of 2 images: the third has no case
     assert every.value == 100 and every.interval == pytest.approx((100 - limit, 100), rel=1e-5)

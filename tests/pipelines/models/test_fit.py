@@ -58,9 +58,7 @@ def test_an_interrupted_training_ends_with_the_same_bits(tmp_path: Path) -> None
     for name in ("best", "last"):
         whole, part = (load_file(tmp_path / folder / f"{name}.safetensors") for folder in ("whole", "part"))
         assert whole.keys() == part.keys() and all(torch.equal(whole[key], part[key]) for key in whole)
-        assert (tmp_path / f"whole/{name}.json").read_text() == (tmp_path / f"part/{name}.json").read_text()
     assert [json.loads(line) for line in metrics.read_text().splitlines()] == history
-    assert [line["epoch"] for line in history] == [1, 2, 3, 4, 5]
     assert history[-1]["learning_rate"] == 0.1 / 15 and history[-1]["steps"] == 3
     assert history[-1]["loss"] < history[0]["loss"] < history[0]["terms"]["largest"] * 4
 
@@ -81,22 +79,6 @@ def test_the_best_weights_are_kept_without_a_folder_and_a_training_may_stop_earl
     assert len(train(6, stop=lambda history: len(history) == 2)[1]) == 2
 
 
-def test_gradients_are_clipped_before_each_step() -> None:
-    norms: list[float] = []
-    model = nn.Linear(2, 1, bias=False)
-
-    def step(batch: Tensor, epoch: int) -> TrainingStep:
-        return TrainingStep(model(batch).sum() * 99, optimizer="sgd")
-
-    def norm(batch: Tensor) -> None:
-        assert model.weight.grad is not None
-        norms.append(model.weight.grad.norm().item())
-
-    optimizers = {"sgd": torch.optim.SGD(model.parameters(), lr=0.1)}
-    fit({"model": model}, optimizers, batches, step, 1, clip=0.5, after_step=norm)
-    assert norms == pytest.approx([0.5] * 3)
-
-
 def test_a_loss_that_is_not_finite_is_named() -> None:
     model = nn.Linear(2, 1)
     optimizers = {"optimizer": torch.optim.SGD(model.parameters(), lr=0.1)}
@@ -106,8 +88,6 @@ def test_a_loss_that_is_not_finite_is_named() -> None:
 
     with pytest.raises(ValueError, match=r"not finite in epoch 2 \(term bad, step 1\)"):
         fit({"model": model}, optimizers, batches, step, 3)
-    with pytest.raises(ValueError, match="epoch 1 has none"):
-        fit({"model": model}, optimizers, lambda epoch: [], step, 3)
 
 
 def test_the_average_is_at_first_the_plain_mean_of_all_weights() -> None:
@@ -122,18 +102,14 @@ def test_the_average_is_at_first_the_plain_mean_of_all_weights() -> None:
 
 
 def test_an_epoch_computes_deterministically_on_a_gpu_and_only_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    def modes() -> tuple[bool, bool]:
-        return torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
-
     monkeypatch.delenv("CUBLAS_WORKSPACE_CONFIG", raising=False)
-    before, seen = modes(), list[tuple[bool, bool]]()
-    train(1, evaluate=lambda line: seen.append(modes()) or {})
-    assert seen == [before] and "CUBLAS_WORKSPACE_CONFIG" not in os.environ
+    seen: list[bool] = []
+    train(1, evaluate=lambda line: seen.append(torch.are_deterministic_algorithms_enabled()) or {})
     on_a_gpu = partial(deterministic, torch.device("cuda"))
     monkeypatch.setattr(devices, "deterministic", lambda device: on_a_gpu())
-    with pytest.raises(KeyError):
-        train(1, evaluate=lambda line: seen.append(modes()) or {}["stop"])
-    assert seen[1] == (True, True) and os.environ["CUBLAS_WORKSPACE_CONFIG"] == ":4096:8" and modes() == before
+    train(1, evaluate=lambda line: seen.append(torch.are_deterministic_algorithms_enabled()) or {})
+    assert seen == [False, True] and os.environ["CUBLAS_WORKSPACE_CONFIG"] == ":4096:8"
+    assert not torch.are_deterministic_algorithms_enabled()
 
 
 def test_no_two_seeds_share_the_random_numbers_of_an_epoch() -> None:

@@ -5,28 +5,15 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from torch import Generator, Tensor, nn
+from torch import Generator, Tensor
 
+from negcap.pipelines.models import losses
 from negcap.pipelines.models.batches import SampledNegatives
-from negcap.pipelines.models.losses import (
-    ContrastiveHead,
-    contrastive_terms,
-    info_nce,
-    intra_modal_loss,
-    intra_pair_hinges,
-    max_of_hinges,
-    negative_scores,
-    next_thresholds,
-    rank_loss,
-    shared_hinges,
-    sigmoid_loss,
-    sum_of_hinges,
-)
-from negcap.pipelines.models.similarities import BLOCK, SIMILARITIES, order_penalties, unit_vectors
+from negcap.pipelines.models.similarities import BLOCK, SIMILARITIES, unit_vectors
 
 
 @pytest.mark.parametrize("size", [2, 7])
-@pytest.mark.parametrize(("loss", "reduce"), [(sum_of_hinges, sum), (max_of_hinges, max)])
+@pytest.mark.parametrize(("loss", "reduce"), [(losses.sum_of_hinges, sum), (losses.max_of_hinges, max)])
 def test_losses_equal_a_loop(size: int, loss: Callable[..., Tensor], reduce: Callable[[list[float]], float]) -> None:
     scores = torch.rand(size, size, generator=torch.Generator().manual_seed(size))
     same = torch.eye(size, dtype=torch.bool)
@@ -47,10 +34,10 @@ def test_losses_equal_a_loop(size: int, loss: Callable[..., Tensor], reduce: Cal
 def test_the_hardest_negative_of_a_caption_or_of_all_costs() -> None:
     true = torch.tensor([0.9, 0.5, 0.7])
     false, owner = torch.tensor([0.8, 0.95, 0.2, 0.6]), torch.tensor([0, 0, 1, 2])
-    assert intra_pair_hinges(true, false, owner, 0.2).item() == pytest.approx(0.25 + 0.0 + 0.1)
+    assert losses.intra_pair_hinges(true, false, owner, 0.2).item() == pytest.approx(0.25 + 0.0 + 0.1)
     shared = torch.tensor([[0.8, 0.95, 0.2], [0.25, 0.1, 0.45], [0.4, 0.1, 0.3]])  # .25 for image 0, .15 for image 1
-    assert shared_hinges(true, shared, 0.2).item() == pytest.approx(0.25 + 0.15 + 0.0)
-    assert shared_hinges(true, shared[:, :0], 0.2).item() == 0
+    assert losses.shared_hinges(true, shared, 0.2).item() == pytest.approx(0.25 + 0.15 + 0.0)
+    assert losses.shared_hinges(true, shared[:, :0], 0.2).item() == 0
 
 
 # contrastive losses
@@ -73,55 +60,31 @@ def test_info_nce_and_negclip_equal_a_loop(negatives: Tensor | None) -> None:
         captions = [float(LOGITS[i, j]) for j in others] + ([] if negatives is None else negatives[i].tolist())
         expected += surprise(float(LOGITS[i, i]), captions) / 2
         expected += surprise(float(LOGITS[i, i]), [float(LOGITS[j, i]) for j in others]) / 2
-    assert info_nce(LOGITS, SAME, negatives).item() == pytest.approx(expected)
+    assert losses.info_nce(LOGITS, SAME, negatives).item() == pytest.approx(expected)
 
 
 def test_the_losses_of_siglip_and_ce_clip_equal_loops() -> None:
     signed = torch.where(SAME, -LOGITS, LOGITS).flatten().tolist()
-    assert sigmoid_loss(LOGITS, SAME).item() == pytest.approx(sum(math.log(1 + math.exp(score)) for score in signed))
+    expected = sum(math.log(1 + math.exp(score)) for score in signed)
+    assert losses.sigmoid_loss(LOGITS, SAME).item() == pytest.approx(expected)
     true = LOGITS.diagonal()
     expected = sum(surprise(float(true[i]), NEGATIVES[i].tolist()) for i in range(4))
-    assert intra_modal_loss(true, NEGATIVES).item() == pytest.approx(expected)
+    assert losses.intra_modal_loss(true, NEGATIVES).item() == pytest.approx(expected)
     false, owner, thresholds = torch.tensor([1.0, 4.5, 2.0]), torch.tensor([0, 0, 3]), torch.tensor([0.0, 1.0, 0.5])
     hinges = [max(0.0, float(false[k] - true[owner[k]] + thresholds[k])) for k in range(3)]
-    assert rank_loss(true, false, owner, thresholds).item() == pytest.approx(sum(hinges) / 3 * 4)
-    assert rank_loss(true, false[:0], owner[:0], thresholds[:0]).item() == 0
-    moved = next_thresholds(
-        torch.full((3,), 9.0), torch.tensor([5.0, 3.0]), torch.tensor([1.0, 2.0, 2.5]), torch.tensor([0, 0, 1]),
-        torch.tensor([0, 0, 2]),
-    )  # fmt: skip
+    assert losses.rank_loss(true, false, owner, thresholds).item() == pytest.approx(sum(hinges) / 3 * 4)
+    assert losses.rank_loss(true, false[:0], owner[:0], thresholds[:0]).item() == 0
+    scores, families = torch.tensor([1.0, 2.0, 2.5]), torch.tensor([0, 0, 2])
+    before, of_captions = torch.full((3,), 9.0), torch.tensor([5.0, 3.0])
+    moved = losses.next_thresholds(before, of_captions, scores, torch.tensor([0, 0, 1]), families)
     assert moved.tolist() == pytest.approx([3.5, 9.0, 0.5])  # the mean distance of each family that there is
 
 
-class Head(ContrastiveHead):
-    """What a contrastive loss learns, with a scale that has become too high."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.log_scale = nn.Parameter(torch.tensor(9.0))
-        self.add_loss_parameters("ce-clip", 2)
-
-
-def test_ce_clip_moves_its_thresholds_in_training_only_and_concrete_negatives_have_a_margin() -> None:
-    images, captions, false = (unit_vectors(vectors(rows, 5, rows)) for rows in (3, 4, 2))
-    captions = captions[:3]
-    negatives = SampledNegatives(
-        torch.tensor([7, 9]), torch.tensor([2, 0]), torch.tensor([1, 0]), torch.tensor([0.5, 0.0])
-    )
-    head = Head().eval()
-    assert head.scale.item() == 100  # CLIP's limit
-    same = torch.eye(3, dtype=torch.bool)
-    terms = contrastive_terms("ce-clip", head, images, captions, false, negatives, same, 0.0)
-    assert head.thresholds.tolist() == [0, 0]
-    logits, of_negatives = 100 * images @ captions.T, 100 * images @ false.T
-    assert terms["itc"].item() == pytest.approx(info_nce(logits, same, of_negatives).item(), rel=1e-5)
-    assert terms["imc"].item() == pytest.approx(
-        0.2 * intra_modal_loss(logits.diagonal(), 100 * captions @ false.T).item(), rel=1e-5
-    )
-    contrastive_terms("ce-clip", head.train(), images, captions, false, negatives, same, 0.0)
-    gaps = [float(logits[n, n] - of_negatives[n, k]) for n, k in ((0, 1), (2, 0))]
-    assert head.thresholds.tolist() == pytest.approx(gaps, rel=1e-5) and head.thresholds.grad is None
-    plain, raised = (negative_scores(images, false, negatives, margin) for margin in (0.0, 0.4))
+def test_negatives_of_concrete_words_have_a_margin() -> None:
+    images, false = (unit_vectors(vectors(rows, 5, rows)) for rows in (3, 2))
+    owner, concreteness = torch.tensor([2, 0]), torch.tensor([0.5, 0.0])
+    negatives = SampledNegatives(torch.tensor([7, 9]), owner, torch.tensor([1, 0]), concreteness)
+    plain, raised = (losses.negative_scores(images, false, negatives, margin) for margin in (0.0, 0.4))
     assert (raised.with_own_image - plain.with_own_image).tolist() == pytest.approx([0.2, 0.0])
     assert (raised.with_every_image - plain.with_every_image).flatten().tolist() == pytest.approx([0, 0, 0, 0, 0.2, 0])
 
@@ -161,17 +124,3 @@ def test_the_order_is_that_of_the_paper() -> None:
     points = order.finish(vectors(20, 5, 0))
     assert (points >= 0).all() and torch.allclose(points.norm(dim=1), torch.ones(20))
     assert (SIMILARITIES["order-signed"].finish(vectors(20, 5, 0)) < 0).any()
-
-
-def test_differences_are_not_kept() -> None:
-    """Of 40 · 50 pairs in 64 dimensions autograd keeps the two inputs only."""
-    kept: list[int] = []
-    below, above = (vectors(rows, 64, rows).requires_grad_() for rows in (40, 50))
-
-    def keep(tensor: Tensor) -> Tensor:
-        kept.append(tensor.numel())
-        return tensor
-
-    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
-        order_penalties(below, above).sum().backward()
-    assert sorted(kept) == [40 * 64, 50 * 64]

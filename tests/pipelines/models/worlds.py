@@ -6,7 +6,7 @@
 
 import json
 from collections.abc import Iterator, Sequence
-from itertools import product
+from itertools import chain, product
 from pathlib import Path
 from random import Random
 
@@ -35,22 +35,27 @@ SLOTS = (NUMBERS, COLOURS, NOUNS, PLACES)
 FAMILY = {0: ("numeral", "numeral"), 2: ("noun", "noun"), 3: ("relation", "preposition")}
 
 
+def shuffled_scenes(random: Random) -> list[tuple[str, ...]]:
+    """All scenes, in the order in which images show them."""
+    scenes = list(product(*SLOTS))
+    random.shuffle(scenes)
+    return scenes
+
+
 def write_world(run: Path, images: Sequence[tuple[str, int]] = (("train", 300), ("test", 60)), seed: int = 0) -> Path:
     """Write captions (2 per image), negatives and features of distinct scenes; images: pairs (split, number)."""
     random = Random(seed)
-    scenes = list(product(*SLOTS))
-    random.shuffle(scenes)
+    scenes = shuffled_scenes(random)
     splits = [split for split, number in images for _ in range(number)]
+    names = [f"scene{number:04d}" for number in range(len(splits))]
     captions, negatives = [], []
-    for number, (split, scene) in enumerate(zip(splits, scenes, strict=False)):
-        image = f"scene{number:04d}"
+    for image, split, scene in zip(names, splits, scenes, strict=False):
         for n, text in enumerate((caption(scene), f"A photo: {caption(scene)}")):
             key = {"caption_id": f"world:{image}:{n}", "image_id": image, "split": split, "origin": "human"}
             captions.append({**key, "image": f"{image}.png", "language": "en", "text": text})
             negatives += negatives_of(key, text, scene, random)
     write_table(run, "captions", pa.Table.from_pylist(captions, CAPTIONS))
     write_table(run, "negatives", pa.Table.from_pylist(negatives, NEGATIVES))
-    names = [f"scene{number:04d}" for number in range(len(splits))]
     write_features(run, names, np.array([scene_features(scene, seed) for scene in scenes[: len(names)]]))
     return run
 
@@ -114,8 +119,8 @@ def write_univse_world(run: Path, images: Sequence[tuple[str, int]]) -> Path:
     rows.sort(key=lambda row: row["caption_id"])
     write_table(run, "negatives", pa.Table.from_pylist(rows, NEGATIVES))
     texts = dict(zip(captions["image_id"].to_pylist(), captions["text"].to_pylist(), strict=True))
-    values = np.stack([grid_of_object(image, text) for image, text in texts.items()])
-    write_features(run, list(texts), values, table="features_grid")
+    values = [grid_of_object(image, text) for image, text in texts.items()]
+    write_features(run, list(texts), np.stack(values), table="features_grid")
     return run
 
 
@@ -154,23 +159,20 @@ GERMAN = (
 def write_german_world(run: Path, images: Sequence[tuple[str, int]], seed: int = 0) -> Path:
     """Captions (2 English and 2 German per image), negatives of the English ones, and features_grid (4, 22)."""
     write_world(run, images, seed)
-    rows = pa.concat_tables(map(pq.read_table, sorted((run / "captions").glob("*.parquet")))).to_pylist()
-    scenes = list(product(*SLOTS))
-    Random(seed).shuffle(scenes)
-    scene = dict(zip(dict.fromkeys(row["image_id"] for row in rows), scenes, strict=False))
-    words = [pair for english, german in zip(SLOTS, GERMAN, strict=True) for pair in zip(english, german, strict=True)]
-    german = dict(words)
+    rows = pq.read_table(run / "captions").to_pylist()
+    scenes = shuffled_scenes(Random(seed))[: len(rows) // 2]
+    german = dict(zip(chain(*SLOTS), chain(*GERMAN), strict=True))
     captions = []
-    for n, row in enumerate(rows):
-        captions.append(row)
-        if n % 2:
-            said = " ".join(german[word] for word in scene[row["image_id"]])
-            for k, text in ((2, f"Da ist {said}."), (3, f"{said}.")):
-                key = {"caption_id": f"world:{row['image_id']}:{k}", "language": "de", "text": text}
-                captions.append({**row, **key})
+    for n, scene in enumerate(scenes):
+        first, second = rows[2 * n : 2 * n + 2]
+        said = " ".join(german[word] for word in scene)
+        captions += [first, second]
+        for k, text in ((2, f"Da ist {said}."), (3, f"{said}.")):
+            key = {"caption_id": f"world:{second['image_id']}:{k}", "language": "de", "text": text}
+            captions.append({**second, **key})
     write_table(run, "captions", pa.Table.from_pylist(captions, CAPTIONS))
-    values = [grid_of_words(said, seed) for said in scene.values()]
-    write_features(run, list(scene), np.array(values), table="features_grid")
+    values = [grid_of_words(scene, seed) for scene in scenes]
+    write_features(run, [row["image_id"] for row in rows[::2]], np.array(values), table="features_grid")
     return run
 
 

@@ -9,27 +9,9 @@ import pytest
 import torch
 from torch import Tensor
 
+from negcap.pipelines.models.captioner import generate, train
 from negcap.pipelines.models.captioner.evaluate import bleu, cider_d, distinct, self_bleu
-from negcap.pipelines.models.captioner.generate import (
-    beam_search,
-    caption_noise,
-    complete,
-    degeneracy,
-    detokenize,
-    empty_sentences,
-    join_words,
-    normalize,
-    sample_sentences,
-    stream_keys,
-)
 from negcap.pipelines.models.captioner.model import FORBIDDEN, Discriminator, Generator, LSTMState, PaddedSentences
-from negcap.pipelines.models.captioner.train import (
-    discriminator_loss,
-    likelihood_loss,
-    mean_of_others,
-    policy_loss,
-    sample_with_values,
-)
 from negcap.pipelines.models.vocabulary import END_ID, PAD_ID, SPECIALS, START_ID, UNKNOWN_ID, WordVocabulary
 from negcap.schemas.captions import CAPTION_REASONS
 
@@ -89,19 +71,13 @@ def test_the_policy_gradient_is_that_of_the_expected_reward(generator, positions
     for _ in range(PARTS):
         uniforms = torch.rand(ROWS, MAX_WORDS, generator=noise, dtype=torch.double)
         state = first_state(generator, ROWS)
-        sentences, values, _ = sample_with_values(generator, state, uniforms, reward, positions, rollouts, noise)
-        baseline = mean_of_others(values) if compared else torch.zeros_like(values)
-        estimates.append(gradients(generator, policy_loss(generator(state, sentences), values, baseline)))
+        sentences, values, _ = train.sample_with_values(generator, state, uniforms, reward, positions, rollouts, noise)
+        baseline = train.mean_of_others(values) if compared else torch.zeros_like(values)
+        estimates.append(gradients(generator, train.policy_loss(generator(state, sentences), values, baseline)))
     each = torch.stack(estimates)
     error = (each.var(0).sum() / PARTS).sqrt()  # the standard error of the mean over parts
     assert error < 0.15 * exact.norm()
     assert (each.mean(0) - exact).norm() < 1.5 * error
-
-
-def test_the_baseline_is_the_mean_value_of_the_others() -> None:
-    values = torch.tensor([[1.0, 4.0], [2.0, 8.0], [6.0, 0.0]])
-    assert mean_of_others(values).tolist() == [[4.0, 4.0], [3.5, 2.0], [1.5, 6.0]]
-    assert mean_of_others(values[:1]).tolist() == [[0.0, 0.0]]
 
 
 def test_likelihood_leaves_out_unknown_words(generator: Generator) -> None:
@@ -109,24 +85,22 @@ def test_likelihood_leaves_out_unknown_words(generator: Generator) -> None:
     sentences = PaddedSentences(words, torch.tensor([4, 2]))
     log_probs = generator(first_state(generator, 2), sentences)
     known = sentences.mask & (words != UNKNOWN_ID)
-    assert likelihood_loss(log_probs, sentences).item() == pytest.approx(-log_probs[known].mean().item())
-    assert (log_probs[~known] == 0).all()
+    assert train.likelihood_loss(log_probs, sentences).item() == pytest.approx(-log_probs[known].mean().item())
 
 
 def test_discriminator_loss_is_equation_4() -> None:
     real, generated, other = torch.tensor([0.3, -0.2]), torch.tensor([0.1, 0.9]), torch.tensor([-0.4])
     s = torch.sigmoid
     by_hand = -s(real).log().mean() - 0.5 * (1 - s(generated)).log().mean() - 0.25 * (1 - s(other)).log().mean()
-    assert discriminator_loss(real, generated, other, 0.5, 0.25).item() == pytest.approx(by_hand.item(), rel=1e-6)
+    assert train.discriminator_loss(real, generated, other, 0.5, 0.25).item() == pytest.approx(by_hand.item(), rel=1e-6)
 
 
-def test_the_discriminator_scores_unit_vectors_and_ignores_padding() -> None:
+def test_the_discriminator_ignores_padding() -> None:
     torch.manual_seed(0)
     net = Discriminator(3, WORDS, word_dim=4, joint=6)
     short = PaddedSentences(torch.tensor([[4, 5, END_ID]]), torch.tensor([3]))
     padded = PaddedSentences(torch.tensor([[4, 5, END_ID, 0, 0], [6, 6, 6, 6, END_ID]]), torch.tensor([3, 5]))
     image = net.images(torch.tensor([[10.0, -3.0, 4.0]]))
-    assert image.norm().item() == pytest.approx(1, rel=1e-6) and net.sentences(short).norm().item() == pytest.approx(1)
     assert net(image, short).item() == pytest.approx(net(image.expand(2, -1), padded)[0].item(), abs=1e-6)
 
 
@@ -137,7 +111,7 @@ def features_and_noise(rows: int) -> tuple[Tensor, Tensor]:
 
 def test_a_wide_beam_finds_the_likeliest_sentence_and_a_narrow_one_is_greedy(generator: Generator) -> None:
     features, noise = features_and_noise(5)
-    widest = beam_search(generator, features, noise, MAX_WORDS, 200)
+    widest = generate.beam_search(generator, features, noise, MAX_WORDS, 200)
     everything = every_sentence()
     rows = len(everything.words)
     for row in range(5):
@@ -146,7 +120,7 @@ def test_a_wide_beam_finds_the_likeliest_sentence_and_a_narrow_one_is_greedy(gen
         assert torch.equal(widest.words[row], everything.words[means.argmax()])
     state, last = generator.first_state(features, noise), torch.full((5,), START_ID)
     unfinished = torch.ones(5, dtype=torch.bool)
-    for words in beam_search(generator, features, noise, MAX_WORDS, 1).words.T:
+    for words in generate.beam_search(generator, features, noise, MAX_WORDS, 1).words.T:
         logits, state = generator.step(state, last)
         last = logits.argmax(1)
         assert torch.equal(words, last.where(unfinished, PAD_ID))
@@ -156,36 +130,34 @@ def test_a_wide_beam_finds_the_likeliest_sentence_and_a_narrow_one_is_greedy(gen
 def test_a_sentence_does_not_depend_on_its_batch_and_prefixes_are_continued(generator: Generator) -> None:
     features, noise = features_and_noise(50)
     uniforms = torch.rand(50, MAX_WORDS, dtype=torch.double)
-    whole = sample_sentences(generator, features, noise, uniforms)
-    alone = sample_sentences(generator, features[7:9], noise[7:9], uniforms[7:9])
+    whole = generate.sample_sentences(generator, features, noise, uniforms)
+    alone = generate.sample_sentences(generator, features[7:9], noise[7:9], uniforms[7:9])
     assert torch.equal(whole.words[7:9], alone.words)
-    empty, first = empty_sentences(50, MAX_WORDS, torch.device("cpu")), generator.first_state(features, noise)
-    (stop,) = complete(generator, first, empty, uniforms, [2]).stops
-    assert stop.position == 2
+    empty, first = generate.empty_sentences(50, MAX_WORDS, torch.device("cpu")), generator.first_state(features, noise)
+    (stop,) = generate.complete(generator, first, empty, uniforms, [2]).stops
     words = whole.words[stop.rows].clone()
     words[:, 2:] = 0
     prefixes = PaddedSentences(words, torch.full((len(words),), 2))
-    again = complete(generator, stop.state, prefixes, uniforms[stop.rows]).sentences
+    again = generate.complete(generator, stop.state, prefixes, uniforms[stop.rows]).sentences
     assert torch.equal(again.words, whole.words[stop.rows]) and torch.equal(again.lengths, whole.lengths[stop.rows])
 
 
 def test_noise_depends_only_on_name_seed_and_number() -> None:
     names, number = [f"image{n}" for n in range(2000)], np.zeros(2000, np.uint64)
-    noise, uniforms = caption_noise(stream_keys(0, names), number, 4, 3)
+    noise, uniforms = generate.caption_noise(generate.stream_keys(0, names), number, 4, 3)
     assert abs(noise.mean().item()) < 0.05 and noise.std().item() == pytest.approx(1, abs=0.03)
     assert uniforms.mean().item() == pytest.approx(0.5, abs=0.02) and 0 < uniforms.min() and uniforms.max() < 1
-    assert torch.corrcoef(torch.cat([noise.double(), uniforms], 1).T).fill_diagonal_(0).abs().max() < 0.1
-    assert torch.equal(caption_noise(stream_keys(0, names[40:42]), number[:2], 4, 3).normal, noise[40:42])
-    for seed, numbers in ((1, number), (0, number + np.uint64(1))):
-        other = caption_noise(stream_keys(seed, names), numbers, 4, 3).normal
-        assert abs(torch.corrcoef(torch.stack([other[:, 0], noise[:, 0]]))[0, 1]) < 0.1
+    of_two = generate.caption_noise(generate.stream_keys(0, names[40:42]), number[:2], 4, 3).normal
+    assert torch.equal(of_two, noise[40:42])
+    of_another_seed = generate.caption_noise(generate.stream_keys(1, names), number, 4, 3).normal
+    of_next_number = generate.caption_noise(generate.stream_keys(0, names), number + np.uint64(1), 4, 3).normal
+    columns = torch.cat([noise.double(), uniforms, of_another_seed, of_next_number], 1).T
+    assert torch.corrcoef(columns).fill_diagonal_(0).abs().max() < 0.1
 
 
 REASON_OF_TEXT = {
-    "a dog runs on the grass .": "",
     "a dog runs .": "",  # four words, the fewest
     "a dog , a cat and a dog .": "",
-    "a red ball and a red box .": "",
     "a dog runs on the": "unfinished",
     "a <unk> runs on the grass .": "unknown_word",
     "a dog .": "too_short",
@@ -205,19 +177,18 @@ def test_degenerate_sentences_have_a_reason() -> None:
     ]
     padded = torch.nn.utils.rnn.pad_sequence([torch.tensor(row) for row in ids], batch_first=True)
     sentences = PaddedSentences(padded, torch.tensor([*map(len, ids)]))
-    reasons = ["" if n == 0 else CAPTION_REASONS[n - 1] for n in degeneracy(sentences).tolist()]
-    assert dict(zip(join_words(sentences, vocabulary).to_pylist(), reasons, strict=True)) == REASON_OF_TEXT
+    reasons = ["" if n == 0 else CAPTION_REASONS[n - 1] for n in generate.degeneracy(sentences).tolist()]
+    assert dict(zip(generate.join_words(sentences, vocabulary).to_pylist(), reasons, strict=True)) == REASON_OF_TEXT
 
 
 def test_captions_are_written_as_people_write_them_and_compared_by_their_letters() -> None:
     written = {
         "a dog runs .": "A dog runs.",
         "the boy 's dog does n't run , it sits": "The boy's dog doesn't run, it sits",
-        "two dogs ' toys": "Two dogs' toys",
     }
-    assert detokenize(pa.array(list(written))).to_pylist() == list(written.values())
-    compared = {"A dog's ball .": "a dog s ball", "a  dog's ball": "a dog s ball", "Un café, à 2 !": "un café à 2"}
-    assert normalize(pa.array(list(compared))).to_pylist() == list(compared.values())
+    assert generate.detokenize(pa.array(list(written))).to_pylist() == list(written.values())
+    compared = {"A dog's ball .": "a dog s ball", "Un café, à 2 !": "un café à 2"}
+    assert generate.normalize(pa.array(list(compared))).to_pylist() == list(compared.values())
 
 
 DOG, CAT = "a dog runs on the grass".split(), "a cat sleeps in the sun".split()
@@ -236,10 +207,11 @@ def test_measures_of_sentences() -> None:
 
 def test_cider_d_equals_a_computation_by_hand() -> None:
     references = [[["red", "ball"]], [["blue", "box"], ["blue", "ball"]]]
-    idf = {"red": math.log(2), "blue": math.log(2), "ball": 0.0, "box": math.log(2)}
-    assert cider_d([["red", "ball"], ["blue", "ball"]], references) == pytest.approx(
-        [10 / 4 * 2, 10 / 4 * ((idf["blue"] ** 2 / (idf["blue"] * math.hypot(idf["blue"], idf["box"])) + 1 + 1) / 2)]
-    )  # n-grams of one and of two words; there are no longer ones
+    rare = math.log(2)  # the idf of red, blue and box; that of ball is 0
+    of_two_references = (rare**2 / (rare * math.hypot(rare, rare)) + 1 + 1) / 2
+    # n-grams of one and of two words; there are no longer ones
+    scores = cider_d([["red", "ball"], ["blue", "ball"]], references)
+    assert scores == pytest.approx([10 / 4 * 2, 10 / 4 * of_two_references])
     longer = cider_d([["red", "ball", "ball"], ["box"]], references)[0]
     assert longer == pytest.approx(10 / 4 * math.exp(-1 / 72) * (1 + 1 / math.sqrt(1 + 1)))
     assert cider_d([["green"], ["green"]], references) == [0, 0]

@@ -24,7 +24,6 @@ SMALL: dict[str, Any] = {
     **{"batch_size": 32, "learning_rate": 1e-3, "supervised_rate": 1e-2, "alpha": 0.5, "beta": 0.5},
     **{"validation_images": 20, "threads": 1},
 }
-ONE_EPOCH = {"mle_epochs": 1, "discriminator_epochs": 0, "gan_epochs": 0}
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +46,7 @@ def same_weights(first: Path, second: Path) -> bool:
     return tensors.keys() == others.keys() and all(torch.equal(value, others[key]) for key, value in tensors.items())
 
 
-def test_three_phases_learn_and_are_logged(world: Path, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+def test_three_phases_learn_and_are_logged(world: Path, tmp_path: Path) -> None:
     folder = train(config(world, tmp_path / "m", mle_epochs=10, discriminator_epochs=4, gan_epochs=1))
     epochs = lines(folder)
     assert [line["phase"] for line in epochs] == ["mle"] * 10 + ["discriminator"] * 4 + ["gan"]
@@ -56,9 +55,6 @@ def test_three_phases_learn_and_are_logged(world: Path, tmp_path: Path, request:
     assert accuracy["mismatched"] > 0.6 and accuracy["real"] > 0.7  # only the image tells them apart
     assert 0.27 < epochs[14]["reward"] < 0.74 and epochs[14]["entropy"] > 0
     assert all(len(line["samples"]) == 4 and line["distinct_2"] > 0 for line in epochs)
-    request.getfixturevalue("drawn")  # once, not after each epoch
-    training.draw_curves(epochs, folder / "curves.png")
-    assert (folder / "curves.png").read_bytes()[:4] == b"\x89PNG"
     best = min(epochs[:10], key=lambda line: line["validation_loss"])["epoch"]
     assert [json.loads((folder / f"{phase}.json").read_text())["epoch"] for phase in ("mle", "gan")] == [best, 15]
 
@@ -81,7 +77,6 @@ def test_losses_are_as_before_and_an_interrupted_training_ends_with_the_same_wei
     with pytest.raises(ValueError, match="trained with other settings: seed was 0, is now 1"):
         train(config(world, part, seed=1))
     assert len(lines(train(config(world, part, gan_epochs=3)))) == 6  # more epochs continue from there
-    assert lines(train(config(world, part, seed=1, **ONE_EPOCH), overwrite=True)) != lines(whole)[:1]
 
 
 def test_collapse_stops_with_the_last_good_generator(world, tmp_path, monkeypatch):
@@ -92,9 +87,8 @@ def test_collapse_stops_with_the_last_good_generator(world, tmp_path, monkeypatc
     before = (good / "gan.safetensors").read_bytes()
     monkeypatch.setattr(training, "distinct", lambda sentences, n: 0.0001)
     for _ in range(2):
-        progress: list[str] = []
-        train(config(world, folder, **short, gan_epochs=5), say=progress.append)
-        assert [line.get("collapsed") for line in lines(folder)] == [None, True] and "distinct-2" in progress[-1]
+        train(config(world, folder, **short, gan_epochs=5))
+        assert [line.get("collapsed") for line in lines(folder)] == [None, True]
     assert same_weights(folder / "gan.safetensors", folder / "mle.safetensors")
     train(config(world, good, **short, gan_epochs=5))
     assert len(lines(good)) == 3 and (good / "gan.safetensors").read_bytes() == before
@@ -104,13 +98,11 @@ def test_the_discriminator_sees_no_captions_with_unknown_words_and_long_ones_are
     material = Training(config(world, Path("m"), min_count=16, words=6))
     rows = material.train.tolist()
     full = Training(config(world, Path("m"), min_count=16))
-    unknown = [bool((full.sentences(torch.tensor([row])).words == UNKNOWN_ID).any()) for row in rows]
-    assert 0 < sum(unknown) < len(unknown)
-    assert material.known.tolist() == [row for row, is_unknown in zip(rows, unknown, strict=True) if not is_unknown]
+    known = [row for row in rows if not (full.sentences(torch.tensor([row])).words == UNKNOWN_ID).any()]
+    assert material.known.tolist() == known and 0 < len(known) < len(rows)
     sentences = material.sentences(material.train[:7])
     assert sentences.words.shape[1] <= 6 and int(sentences.lengths.max()) == 6
     assert (sentences.words[~sentences.mask] == 0).all()
-    assert not set(material.image[material.train].tolist()) & set(material.image[material.validation].tolist())
 
 
 def test_training_on_the_first_captions_of_each_image_validates_on_all(world: Path) -> None:
@@ -124,10 +116,9 @@ def test_training_on_the_first_captions_of_each_image_validates_on_all(world: Pa
 def test_a_folder_without_a_captioner_is_an_error(world: Path, tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="has no config.json: negcap captioner creates one"):
         weights_file(tmp_path, "gan")
-    folder = train(config(world, tmp_path / "m", **ONE_EPOCH))
+    folder = train(config(world, tmp_path / "m", mle_epochs=1, discriminator_epochs=0, gan_epochs=0))
     with pytest.raises(FileNotFoundError, match="gan.safetensors is missing"):
         weights_file(folder, "gan")
-    words = Captioner(weights_file(folder, "mle"), torch.device("cpu")).vocabulary.words
-    (folder / "vocabulary.json").write_text(json.dumps([*words[:-1], "another"]))
+    (folder / "vocabulary.json").write_text(json.dumps(["<pad>", "<start>", "<end>", "<unk>"]))
     with pytest.raises(ValueError, match="vocabulary.json is damaged"):
         Captioner(weights_file(folder, "mle"), torch.device("cpu"))

@@ -9,8 +9,8 @@ import torch
 from torch import Generator
 
 from negcap.augment.language.parse import parse_table
-from negcap.pipelines.models.encoders import ImageEncoder, TextEncoder, TwoPartEmbedding, word_embedding
-from negcap.pipelines.models.probe import task
+from negcap.pipelines.models.encoders import ImageEncoder, TextEncoder, word_embedding
+from negcap.pipelines.models.probe import saliency, task
 from negcap.pipelines.models.probe.blanks import (
     BlankFiller,
     Blanks,
@@ -27,15 +27,6 @@ from negcap.pipelines.models.probe.objects import (
     mean_average_precision,
     train_classifier,
 )
-from negcap.pipelines.models.probe.saliency import (
-    SalientNegative,
-    choose_shown,
-    draw_saliency,
-    edited_words,
-    gradients,
-    saliency_table,
-    summarize,
-)
 from negcap.pipelines.models.probe.task import learned_vectors, word_tables
 from negcap.pipelines.models.similarities import SIMILARITIES
 from negcap.pipelines.models.vocabulary import build_vocabulary, tokenize, word_spans
@@ -50,24 +41,24 @@ def write_parses(run: Path, texts: list[tuple[str, str]]) -> None:
     write_table(run, "parses", parse_table(pa.table({**columns, "text": written})))
 
 
-@pytest.mark.parametrize("languages", [(), ("en", "de")])
-def test_what_models_learned_is_joined_at_the_length_of_the_vectors_of_the_file(tmp_path, monkeypatch, languages):
+def test_what_models_learned_is_joined_at_the_length_of_the_vectors_of_the_file(tmp_path, monkeypatch):
     vocabulary = build_vocabulary(["dog cat"], 1)
-    learned = word_embedding(len(vocabulary), 4, torch.Generator().manual_seed(0), None, True)
+    learned = word_embedding(len(vocabulary), 4, Generator().manual_seed(0), None, True)
     text = torch.nn.Module()
     text.embedding = learned
-    others = {language: torch.nn.Module() for language in languages[1:]}
-    model = SimpleNamespace(text=torch.nn.ModuleDict({languages[0]: text, **others}) if languages else text)
+    model = SimpleNamespace(text=torch.nn.ModuleDict({"en": text, "de": torch.nn.Module()}))
     monkeypatch.setattr(task, "load_model", lambda folder, device: (model, {"en": vocabulary}, None))
     (tmp_path / "glove.txt").write_text("dog 3 4 0\ncat 0 0 15\n")
     tables = word_tables(tmp_path / "glove.txt", [tmp_path / "vse"], ["dog", "cat", "puppy"], 0)
     assert list(tables) == ["vectors of the file", "with random numbers", "vse"]
     for name in ("with random numbers", "vse"):
-        assert torch.equal(tables[name][:2, :3], torch.tensor([[3.0, 4.0, 0.0], [0.0, 0.0, 15.0]]))
+        assert tables[name][:2, :3].tolist() == [[3, 4, 0], [0, 0, 15]]
         assert tables[name][:2, 3:].norm(dim=1).mean().item() == pytest.approx(10)  # that of 5 and 15
         assert tables[name][2].isnan().any()
     ratio = tables["vse"][:2, 3:] / learned.weight.detach()[[vocabulary.ids["dog"], vocabulary.ids["cat"]]]
     assert torch.allclose(ratio, ratio[0, 0].expand(2, 4))
+    with pytest.raises(ValueError, match="must have a table of word vectors, has: Linear"):
+        learned_vectors(torch.nn.Linear(2, 2))
 
 
 def test_objects_of_an_image_are_the_heads_of_all_its_captions(tmp_path: Path) -> None:
@@ -75,8 +66,7 @@ def test_objects_of_an_image_are_the_heads_of_all_its_captions(tmp_path: Path) -
     write_parses(tmp_path, [*(("a", text) for text in dogs), *(("b", text) for text in cats)])
     objects = frequent_objects(tmp_path, ["a", "b", "without captions"], 1)
     assert objects.words == ["animal", "cat", "dog", "grass", "puppy", "table"]
-    shown = [[w for w, has in zip(objects.words, row.tolist(), strict=True) if has] for row in objects.present]
-    assert shown == [["dog", "grass"], ["animal", "cat", "puppy", "table"], []]
+    assert [row.nonzero().flatten().tolist() for row in objects.present] == [[2, 3], [0, 1, 4, 5], []]
     # of the dog's relatives, a puppy is a direct one and an animal is several steps above
     assert objects.absent[0].tolist() == [True, True, False, False, False, True]
     assert frequent_objects(tmp_path, ["a", "b"], 2).words == ["dog"]
@@ -86,7 +76,7 @@ def test_objects_of_an_image_are_the_heads_of_all_its_captions(tmp_path: Path) -
 
 def test_the_classifier_learns_which_objects_an_image_shows_with_losses_as_before(losses_as_before):
     """Of 100 images whose feature k is 1 if object k is there, and one-hot words."""
-    generator = torch.Generator().manual_seed(0)
+    generator = Generator().manual_seed(0)
     present = torch.rand(100, 6, generator=generator) < torch.tensor([0.1, 0.2, 0.3, 0.4, 0.5, 0.6])
     words, features, objects = torch.eye(6), present.float(), Objects(list("abcdef"), present, ~present)
     with losses_as_before("image_to_word"):
@@ -94,11 +84,7 @@ def test_the_classifier_learns_which_objects_an_image_shows_with_losses_as_befor
     fast = ClassifierTraining(epochs=40, learning_rate=1.0, dropout=0.2)
     classifier = train_classifier(words, features, objects, training=fast)
     learned = mean_average_precision(lambda images: classifier.scores(words, images), features, objects, 0)
-    frequent = present.sum(0).double()
-    baseline = mean_average_precision(lambda images: frequent.expand(len(images), -1), features, objects, 0)
-    assert learned.figure.value > 96 > 90 > baseline.figure.value and baseline.images <= 100
-    low, high = baseline.figure.interval
-    assert low < baseline.figure.value < high
+    assert learned.figure.value > 96
     pairs = classifier(words, features[:6])[:, 1]
     assert torch.allclose(pairs, classifier.scores(words, features[:6]).diagonal(), atol=1e-5)
 
@@ -137,13 +123,9 @@ def test_blanks_are_filled_from_the_image_with_losses_as_before(losses_as_before
     small = FillerTraining(epochs=4, states=4, hidden=16, batch_size=24)
     with losses_as_before("blanks"):
         train_filler(words, features, blanks, training=small)
-    fast = small._replace(batch_size=32, learning_rate=0.01)
-    blind = train_filler(words, features, blanks, training=fast._replace(epochs=20, image=False))
-    seeing = train_filler(words, features, blanks, training=fast._replace(epochs=60))
-    choices = torch.arange(4, 9)
-    found = recalls(blank_ranks(seeing, features, blanks, choices), blanks.kind)
-    assert found["both"]["R@1"] == found["noun"]["R@1"] == 100
-    assert recalls(blank_ranks(blind, features, blanks, choices), blanks.kind)["both"]["R@1"] <= 50
+    seeing = train_filler(words, features, blanks, training=small._replace(learning_rate=0.02, epochs=30))
+    of_kinds = recalls(blank_ranks(seeing, features, blanks, torch.arange(4, 9)), blanks.kind)
+    assert of_kinds["both"]["R@1"] == of_kinds["noun"]["R@1"] == 100
     changed = blanks._replace(tokens=torch.where(blanks.tokens == 5, 6, blanks.tokens))  # the blanked words
     every = torch.arange(n)
     with torch.inference_mode():
@@ -162,13 +144,6 @@ def test_blanks_are_filled_on_the_device_of_the_words(monkeypatch: pytest.Monkey
     assert vectors.shape == (2, 4) and vectors.device == meta
 
 
-def test_the_learned_part_of_word_vectors() -> None:
-    two = TwoPartEmbedding(6, 3, 2, torch.Generator().manual_seed(0), None)
-    assert torch.equal(learned_vectors(two), two.learned.weight)
-    with pytest.raises(ValueError, match="must have a table of word vectors, has: Linear"):
-        learned_vectors(torch.nn.Linear(2, 2))
-
-
 def model(pooling: str = "average") -> SimpleNamespace:
     generator = Generator().manual_seed(0)
     text = TextEncoder(word_embedding(9, 5, generator, None, True), 5, 4, generator)
@@ -179,7 +154,7 @@ def test_the_gradient_to_a_word_is_what_its_vector_changes_the_score_by() -> Non
     net = model()
     tokens, offsets = torch.tensor([1, 5, 6, 5, 2, 1, 7, 2], dtype=torch.int32), torch.tensor([0, 5, 8])
     features = torch.rand(2, 6, generator=Generator().manual_seed(1))
-    scores, words, regions = gradients(net, SIMILARITIES["cosine"], tokens, offsets, features)
+    scores, words, regions = saliency.gradients(net, SIMILARITIES["cosine"], tokens, offsets, features)
     assert words.shape == (2, 5) and regions is None and torch.all(words[1, 3:] == 0)
     weight = net.text.embedding.weight
     with torch.no_grad():  # the word 7 stands once: its gradient by differences
@@ -193,44 +168,36 @@ def test_the_gradient_to_a_word_is_what_its_vector_changes_the_score_by() -> Non
     assert weight.grad is None and words[0, 1] != words[0, 3]  # the same word at two places
 
 
-def test_regions_have_the_gradients_of_their_features() -> None:
-    tokens, offsets = torch.tensor([1, 5, 2], dtype=torch.int32), torch.tensor([0, 3])
-    features = torch.rand(1, 20, 6, generator=Generator().manual_seed(1))
-    regions = gradients(model("max"), SIMILARITIES["cosine"], tokens, offsets, features).regions
-    assert regions is not None and regions.shape == (1, 20)
-    assert 0 < (regions > 0).sum() <= 4  # only regions with the maximum of one of the 4 dimensions
-
-
 def test_edited_words_are_those_that_an_edit_put_in() -> None:
     text = "Two dogs are on a couch."  # of "A dog is on a sofa."
     spans = [(0, 3), (4, 8), (9, 12), (13, 15), (16, 17), (18, 23), (23, 24)]
     edits = [(0, 1, "Two"), (2, 5, "dogs"), (6, 8, "are"), (14, 18, "couch")]
-    edited = edited_words(spans, [{"start": start, "end": end, "new": new} for start, end, new in edits])
+    edited = saliency.edited_words(spans, [{"start": start, "end": end, "new": new} for start, end, new in edits])
     assert [text[a:b] for (a, b), new in zip(spans, edited, strict=True) if new] == ["Two", "dogs", "are", "couch"]
 
 
-@pytest.mark.usefixtures("drawn")
-def test_the_share_on_edits_is_compared_with_chance_and_drawn(tmp_path: Path) -> None:
-    def negative(operator: str, image: int, *shares: float, edits: int) -> SalientNegative:
-        edited = [n < edits for n in range(len(shares))]
-        return SalientNegative(operator, image, ["w"] * len(shares), [*shares], edited, 0.5, torch.rand(4))
+def negative(operator: str, image: int, shares: list[float], edits: int) -> saliency.SalientNegative:
+    """A negative with the share of each word, of which the first ones are edited."""
+    edited = [n < edits for n in range(len(shares))]
+    return saliency.SalientNegative(operator, image, ["w"] * len(shares), shares, edited, 0.5, torch.rand(4))
 
-    negatives = saliency_table(
+
+def test_the_share_on_edits_is_compared_with_chance(tmp_path: Path) -> None:
+    negatives = saliency.saliency_table(
         [
-            negative("noun", 0, 0.7, 0.2, 0.1, edits=1),
-            negative("noun", 1, 0.5, 0.25, 0.15, 0.1, edits=2),
-            negative("numeral", 1, 0.5, 0.5, edits=1),
+            negative("noun", 0, [0.7, 0.2, 0.1], edits=1),
+            negative("noun", 1, [0.5, 0.25, 0.15, 0.1], edits=2),
+            negative("numeral", 1, [0.5, 0.5], edits=1),
         ]
     )
-    noun = summarize(negatives, 0)["noun"]
-    assert noun["negatives"] == 2
-    assert noun["share"] == pytest.approx(100 * (0.7 + 0.75) / 2)
-    assert noun["chance"] == pytest.approx(100 * (1 / 3 + 0.5) / 2)
-    assert noun["beyond chance"] == pytest.approx(noun["share"] - noun["chance"])
-    assert noun["share interval"] == pytest.approx([70, 75])
-    draw_saliency(negatives, {}, tmp_path / "saliency.png")
-    assert (tmp_path / "saliency.png").read_bytes().startswith(b"\x89PNG")
+    noun = saliency.summarize(negatives, 0)["noun"]
+    share, chance = 100 * (0.7 + 0.75) / 2, 100 * (1 / 3 + 0.5) / 2
+    assert noun["negatives"] == 2 and noun["share interval"] == pytest.approx([70, 75])
+    assert [noun[name] for name in ("share", "chance", "beyond chance")] == pytest.approx(
+        [share, chance, share - chance]
+    )
+    many = saliency.saliency_table([negative("noun", image, [0.1] * 10, edits=1) for image in (0, 0, 1, 2, 3)])
+    assert saliency.choose_shown(many, {})["image"].tolist() == [0, 1]
     # a score that depends on no word
-    draw_saliency(saliency_table([negative("noun", 0, 0.0, 0.0, edits=1)]), {}, tmp_path / "zero.png")
-    many = saliency_table([negative("noun", image, *[0.1] * 10, edits=1) for image in (0, 0, 1, 2, 3)])
-    assert choose_shown(many, {})["image"].tolist() == [0, 1]
+    zero = saliency.saliency_table([negative("noun", 0, [0.0, 0.0], edits=1)])
+    saliency.draw_saliency(zero, {}, tmp_path / "zero.png")

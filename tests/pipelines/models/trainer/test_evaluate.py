@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 import torch
+from torch import Tensor
 
 from negcap.pipelines.cli import main
 from negcap.pipelines.models.config import EvaluateConfig
@@ -37,44 +38,42 @@ class Naive:
         model, vocabularies, _ = load_model(folder, CPU)
         captions = read_captions(run)
         corpus = encode_run(run, captions, vocabularies)
-        numbers = [n for n, split in enumerate(captions.splits.to_pylist()) if split == "test"]
-        images = sorted({int(captions.image[n]) for n in numbers})
-        features = read_features(run, captions.image_ids).values
-        self.images = [captions.image_ids[n] for n in images]
-        self.image_of = {captions.ids[n]: captions.image_ids[int(captions.image[n])] for n in numbers}
-        vectors = embed_images(model.image, features, torch.tensor(images), CPU)
+        rows = captions.of_split("test")
+        image_rows = captions.image[rows].unique()
+        self.images = [captions.image_ids[n] for n in image_rows]
+        self.image_of = {captions.ids[n]: captions.image_ids[captions.image[n]] for n in rows}
+        vectors = embed_images(model.image, read_features(run, captions.image_ids).values, image_rows, CPU)
 
-        def scores(rows: list[int]) -> list[dict[str, float]]:
-            sentences = embed_sentences(model.sentences, corpus.texts, torch.tensor(rows))
+        def scores(texts: Tensor) -> list[dict[str, float]]:
+            sentences = embed_sentences(model.sentences, corpus.texts, texts)
             return [dict(zip(self.images, row, strict=True)) for row in (sentences @ vectors.T).tolist()]
 
-        self.captions = dict(zip([captions.ids[n] for n in numbers], scores(numbers), strict=True))
+        self.captions = dict(zip(self.image_of, scores(rows), strict=True))
         words = set(vocabularies["en"].words)
-        test = {}
-        for n, row in enumerate(pq.read_table(run / "negatives").to_pylist()):
+        negatives = pq.read_table(run / "negatives").to_pylist()
+        for row in negatives:
             row["known"] = set(tokenize(row["text"])) - set(tokenize(row["caption"])) <= words
-            if row["split"] == "test":
-                test[corpus.texts.captions + n] = row
-        self.negatives = list(zip(test.values(), scores(list(test)), strict=True))
+        of_test = torch.tensor([n for n, row in enumerate(negatives) if row["split"] == "test"])
+        self.negatives = [
+            (negatives[n], own) for n, own in zip(of_test, scores(corpus.texts.captions + of_test), strict=True)
+        ]
 
     def first_negatives(self, operators: list[str], limit: int, *, known: bool = True) -> list[Scored]:
         """Up to `limit` negatives per caption: the first of each operator, then the second ones, and so on; known: of
         those that insert only words that the model knows.
         """
         kept: dict[str, list[Scored]] = {}
-        for row, scores in sorted(self.negatives, key=lambda item: int(item[0]["negative_id"].rpartition(":")[2])):
+        for row, scores in sorted(self.negatives, key=lambda item: item[0]["draw"]):
             of_caption = kept.setdefault(row["caption_id"], [])
             if row["operator"] in operators and row["known"] >= known and len(of_caption) < limit:
                 of_caption.append((row, scores))
         return [item for items in kept.values() for item in items]
 
-    def best(self, image: str) -> float:
-        return max(scores[image] for caption, scores in self.captions.items() if self.image_of[caption] == image)
-
-    def rank(self, image: str) -> int:
-        best = self.best(image)
+    def rank(self, image: str) -> tuple[int, float]:
+        """The rank of the best caption of an image among those of others, and its score."""
+        best = max(scores[image] for caption, scores in self.captions.items() if self.image_of[caption] == image)
         others = [scores for caption, scores in self.captions.items() if self.image_of[caption] != image]
-        return 1 + sum(scores[image] > best - 1e-6 for scores in others)
+        return 1 + sum(scores[image] > best - 1e-6 for scores in others), best
 
 
 @pytest.fixture(scope="module")
@@ -95,9 +94,9 @@ def test_ranks_without_and_under_attack(naive, evaluation, attack, operators, li
     negatives = [item for family in operators for item in naive.first_negatives(family, limit)]
     own = attack.startswith("vse-c")  # an image's own negatives, not those of all images
     for image in naive.images:
-        best = naive.best(image)
+        rank, best = naive.rank(image)
         beaten = sum(scores[image] > best - 1e-6 for row, scores in negatives if row["image_id"] == image or not own)
-        assert ranks[image] == naive.rank(image) + beaten
+        assert ranks[image] == rank + beaten
     assert not negatives or (plain < ranks).any()
 
 
@@ -106,19 +105,16 @@ def test_pairwise_accuracy(naive: Naive, evaluation: Evaluation) -> None:
     assert by_operator.keys() == {"noun", "numeral", "preposition", "object"}
     for name, entry in by_operator.items():
         firsts = naive.first_negatives([name], 1, known=False)
-        assert len(firsts) == 40
         for shown, known in ((entry, False), (entry["known"], True)):
             pairs = [(row, scores) for row, scores in firsts if row["known"] >= known]
             right = [naive.captions[row["caption_id"]][row["image_id"]] > own[row["image_id"]] for row, own in pairs]
             assert shown["pairs"] == len(right)
             assert shown["accuracy"] == pytest.approx(100 * sum(right) / len(right))
-            assert shown["interval"][0] <= shown["accuracy"] <= shown["interval"][1]
     assert by_operator["numeral"]["known"]["pairs"] < 40 == by_operator["preposition"]["known"]["pairs"]
     few = {"noun": {**by_operator["noun"], "pairs": 9}, "object": {**by_operator["object"], "pairs": 10}}
-    told = re.findall(
-        r"^\| \S+ \| (\S+)[^|]* \| (9|10) \| \d", to_markdown({**evaluation.metrics, "pairwise": few}), re.M
-    )
-    assert [share == "–" for share, _ in told] == [True, False]  # no share of fewer than ten pairs
+    told = to_markdown({**evaluation.metrics, "pairwise": few})
+    shares = re.findall(r"^\| \S+ \| (\S+)[^|]* \| (?:9|10) \| \d", told, re.M)
+    assert [share == "–" for share in shares] == [True, False]  # no share of fewer than ten pairs
 
 
 def test_evaluate_writes_tables_metrics_and_ranks(naive, vse, english, evaluation, tmp_path, capsys):
@@ -131,10 +127,7 @@ def test_evaluate_writes_tables_metrics_and_ranks(naive, vse, english, evaluatio
     assert metrics == json.loads(json.dumps(evaluation.metrics))
     known = [row["known"] for row, _ in naive.negatives if row["operator"] == "numeral"]
     assert metrics["inserting"]["numeral"] == {"negatives": len(known), "unknown": known.count(False)}
-    assert f"numeral {100 * known.count(False) / len(known):.1f}" in text and "they attack nothing." in text
     assert metrics["vse-c"]["numeral"]["negatives"] == sum(known) < 80
-    assert metrics["vse-c"]["numeral"]["negatives_a_caption"] == sum(known) / 40
-    table = pq.read_table(tmp_path / "e" / "ranks.parquet")
-    assert table.schema.equals(RANKS) and table.num_rows == len(evaluation.ranks)
+    assert pq.read_table(tmp_path / "e" / "ranks.parquet").schema.equals(RANKS)
     with pytest.raises(ValueError, match="split must be one of 'test', 'train' in captions, was: 'tset'"):
         measure(vse, english, CONFIG.changed(split="tset"))

