@@ -12,10 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from negcap.augment.caption import Caption, from_parses
+from negcap.augment.caption import Caption
 from negcap.augment.components.sampling import NOTHING, ComponentSampler, Ragged
 from negcap.augment.components.vocabulary import (
-    PAPER_RARE,
     are_incompatible,
     inverse_relations,
     relations_are_incompatible,
@@ -24,7 +23,6 @@ from negcap.augment.components.vocabulary import (
 from negcap.augment.language import semantic_classes
 from negcap.augment.language.coreference import CoreferenceIndex, may_corefer
 from negcap.augment.language.semantic_classes import noun_overlap_table, preposition_table
-from negcap.augment.lexicon.lexicon import default_min_count
 from negcap.augment.mentions import mentioned_attributes, mentioned_nouns
 from negcap.augment.scene_graph import SceneGraph, scene_graph
 from negcap.augment.slots.verbs import verbs_may_both_hold
@@ -32,7 +30,7 @@ from negcap.pipelines.engine.stage import StageResult
 from negcap.pipelines.stages import components
 from negcap.schemas.captions import COMPONENT_EXCLUSIONS, COMPONENT_VOCABULARY, COMPONENTS
 from negcap.schemas.fields import check
-from tests.augment.fixtures import sample_images, sample_parses
+from tests.augment.fixtures import parse_texts, sample_images, sample_parses
 from tests.cases import cases_of
 from tests.tables import TableInMemory
 
@@ -89,20 +87,19 @@ def relation_may_be_same(one: str, other: str) -> bool:
     return may_be and (not preposition or not preposition_table().are_exclusive(preposition, preposition2))
 
 
-def test_rows_hold_every_component_with_its_tokens_and_counters_are_those_of_the_rows():
+def test_rows_hold_every_component_with_its_tokens():
+    parses = parse_texts(["A brown dog is sitting on a red couch."], ["image"], ["caption"])
+    (row,) = components_of(parses).to_pylist()
+    assert [tuple(thing.values()) for thing in row["objects"]] == [("dog", 2), ("couch", 8)]
+    assert [tuple(said.values()) for said in row["attributes"]] == [("brown", "dog", 1, 2), ("red", "couch", 7, 8)]
+    (relation,) = row["relations"]
+    assert list(relation.values()) == ["dog", "sit on", "couch", [4, 5], 2, 8]
+
+
+def test_counters_are_those_of_the_rows():
     result = components.read_components(sample_parses(), CONFIG)
     rows = result.tables["components"].to_pylist()
-    for row, caption in zip(rows, from_parses(sample_parses()), strict=True):
-        graph = scene_graph(caption)
-        name = {thing.token: thing.name for thing in graph.objects}
-        assert row["caption_id"] == caption.caption_id
-        assert [(thing["token"], thing["object"]) for thing in row["objects"]] == list(name.items())
-        assert [tuple(attribute.values()) for attribute in row["attributes"]] == [
-            (said.value, name[said.object], said.token, said.object) for said in graph.attributes
-        ]
-        assert [(*list(relation.values())[:3], tuple(relation["tokens"])) for relation in row["relations"]] == [
-            (name[said.subject], said.name, name[said.object], said.tokens) for said in graph.relations
-        ]
+    assert [row["caption_id"] for row in rows] == sample_parses()["caption_id"].to_pylist()
     for kind in ("objects", "attributes", "relations"):
         assert result.counts[kind] == sum(len(row[kind]) for row in rows) > 0
         assert result.counts[f"without.{kind}"] == sum(not row[kind] for row in rows)
@@ -142,8 +139,8 @@ def test_rivals_exclude_one_another(tables):
             assert (other["id"] in entry["rivals"]) == excluding(other["words"][0], entry["words"][0])
 
 
-@pytest.mark.parametrize("function", [are_incompatible, relations_are_incompatible, relation_may_be_same])
-def test_which_words_exclude_one_another_or_may_mean_the_same(function):
+@pytest.mark.parametrize("function", [are_incompatible, relations_are_incompatible])
+def test_which_words_exclude_one_another(function):
     cases = CASES[function.__name__]
     for pair in (*cases["true"], *cases["false"]):
         one, other = pair.split("/")
@@ -268,7 +265,3 @@ def test_no_sampled_component_is_true_by_a_caption_of_the_image(simple, graphs):
 def test_an_image_without_exclusions_is_named(tables):
     with pytest.raises(KeyError, match="noun"):
         ComponentSampler(tables.components, tables.vocabulary, tables.exclusions.slice(0, 0))
-
-
-def test_the_papers_threshold_is_scaled_to_the_captions():
-    assert [default_min_count(n, PAPER_RARE) for n in (1, 31_000, 100_000, 566_435, 10**7)] == [5, 6, 18, 101, 101]
