@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from negcap.augment.candidates import FREE, Batch, Limits
+from negcap.augment.candidates import Batch, Limits
 from negcap.augment.checks import limit_detail, rate_whole
 from negcap.augment.cloze.file import PARTS
 from negcap.augment.cloze.model import ClozeModel
@@ -20,15 +20,15 @@ from negcap.augment.evidence import Evidence, gather_evidence
 from negcap.augment.generate import NegativesConfig, generate_tables, run_operator
 from negcap.augment.language.parse import parse
 from negcap.augment.lexicon.lexicon import Lexicon
-from negcap.augment.operators import OPERATORS, replacing
+from negcap.augment.operators import OPERATORS
 from negcap.augment.operators.operator import ListedRows, Operator, Source, Traits
 from negcap.augment.plausibility import compare
-from negcap.augment.raters import PREFERRED_UNNATURAL, predict_ratings, rater_inputs
+from negcap.augment.raters import predict_ratings, rater_inputs
 from negcap.augment.rows import COMPATIBLE, UNNATURAL, OperatorResult, Row
 from negcap.augment.truth.contradiction import Violation
 from negcap.schemas.fields import check
 from negcap.schemas.negatives import EXCLUDED
-from tests.augment.fixtures import UNLIMITED, batch_of, sample_images, sample_lexicon, sample_parses
+from tests.augment.fixtures import UNLIMITED, batch_of, sample_lexicon, sample_parses
 
 TEXT = "A dog is lying on a couch."
 
@@ -194,16 +194,3 @@ def test_words_that_are_not_sampled_are_counted():
             if row["reason"] == reason and row["replaced"] and len(row["edits"]) <= 1
         )
         assert len(rejected) > 20 and all(places[word] >= times for word, times in rejected.items())
-
-
-def test_numbers_that_are_refused_unread_would_be_refused_when_read():
-    batch = batch_of(sample_images(40), "numeral", limits=Limits())
-    numeral, table = replacing("numeral")["numeral"], batch.candidates
-    rows = {candidate: numeral.row(candidate, batch) for candidate in range(len(table))}
-    made = {candidate: row for candidate, row in rows.items() if row is not None and row.edits}
-    evidence = [batch.evidence[table.caption_of_candidate[candidate]] for candidate in made]
-    given = [one.caption for one in evidence], [one.encoding for one in evidence], list(made.values())
-    unnatural = predict_ratings(compare(*given), *given).unnatural > PREFERRED_UNNATURAL
-    refused = table.reason[list(made)] != FREE
-    assert refused.sum() > 0.2 * len(refused)
-    assert unnatural[refused].mean() >= 0.98
