@@ -31,8 +31,8 @@ ALL = 4000  # negatives per family: of no test's caption there are more
 
 def parse_texts(texts: list[str], images: list[str], ids: list[str]) -> pa.Table:
     """The table `parses` of captions of no split."""
-    columns = {"caption_id": ids, "image_id": images, "split": [""] * len(ids), "origin": ["human"] * len(ids)}
-    return parse_table(pa.table({**columns, "text": texts}))
+    same = {"split": [""] * len(ids), "origin": ["human"] * len(ids)}
+    return parse_table(pa.table({"caption_id": ids, "image_id": images, "text": texts, **same}))
 
 
 @cache

@@ -19,13 +19,6 @@ CASES = cases_of(__file__)["negation"]
 DENIED = Path(__file__).with_name("denied.txt").read_text("utf-8").splitlines()
 # Nothing is made of these, since the parse or too little is known of the rest.
 REFUSED = ("A kitchen WITH", "A beach DEVOID", "A man NOT LOOKING", "A group of people NONE", "Two boys ,", "It is")
-    "A kitchen WITH",
-    "A beach DEVOID",
-    "A man NOT LOOKING",
-    "A group of people NONE",
-    "Two boys , NEITHER",
-    "It is",
-)
 # "Without" may give way to another preposition, and an upper bound to a higher count, since both deny what is denied.
 TURNED = {"preposition": ("without",), "numeral": ("at most", "more than", "fewer than", "less than", "up to")}
 OPERATORS = tuple(name for name in PRESETS["all"] if name not in ("negation", "true_negation", "paraphrase"))
