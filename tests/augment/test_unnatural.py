@@ -26,8 +26,6 @@ from negcap.augment.plausibility import compare
 from negcap.augment.raters import predict_ratings, rater_inputs
 from negcap.augment.rows import COMPATIBLE, UNNATURAL, OperatorResult, Row
 from negcap.augment.truth.contradiction import Violation
-from negcap.schemas.fields import check
-from negcap.schemas.negatives import EXCLUDED
 from tests.augment.fixtures import UNLIMITED, batch_of, sample_lexicon, sample_parses
 
 TEXT = "A dog is lying on a couch."
@@ -169,6 +167,11 @@ def test_recording_what_is_not_sampled_changes_no_negative():
         for excluded in (False, True)
     )
     assert recorded["negatives"].equals(without["negatives"])
+    # Words that are refused for their ratings are counted, at least those that are rejections as well.
+    places = {(row["kind"], row["reason"], row["entry"]): row["places"] for row in recorded["excluded"].to_pylist()}
+    unlikely = [row for row in recorded["rejections"].to_pylist() if row["reason"] == UNNATURAL and row["replaced"]]
+    rejected = Counter((row["operator"], UNNATURAL, row["replacement"]) for row in unlikely if len(row["edits"]) == 1)
+    assert len(rejected) > 20 and all(places.get(word, 0) > 0 for word in rejected)
     fallbacks = [row for row in without["negatives"].to_pylist() if row["p_unnatural"] > config.preferred_unnatural]
     assert {row["operator"] for row in fallbacks} == {
         name for name in config.operators if OPERATORS[name].traits.has_fallback
@@ -178,19 +181,3 @@ def test_recording_what_is_not_sampled_changes_no_negative():
     texts = [(row["caption_id"], row["operator"], row["text"]) for row in rejected if row["text"]]
     assert len(set(texts)) == len(texts) > without["rejections"].num_rows
     assert {(row["caption_id"], row["operator"], row["text"]) for row in fallbacks}.isdisjoint(texts)
-
-
-def test_words_that_are_not_sampled_are_counted():
-    """With these settings each candidate that is refused for its ratings is a rejection as well."""
-    parses, operators = sample_parses().slice(0, 100), ("noun", "attribute", "preposition")
-    config = NegativesConfig(operators=operators, excluded=True, per_family=500, max_compatible=1.0)
-    tables, _ = generate_tables(parses, sample_lexicon(), config)
-    check(tables["excluded"], EXCLUDED)
-    places = {(row["kind"], row["reason"], row["entry"]): row["places"] for row in tables["excluded"].to_pylist()}
-    for reason in (UNNATURAL, COMPATIBLE):
-        rejected = Counter(
-            (row["operator"], reason, row["replacement"])
-            for row in tables["rejections"].to_pylist()
-            if row["reason"] == reason and row["replaced"] and len(row["edits"]) <= 1
-        )
-        assert len(rejected) > 20 and all(places[word] >= times for word, times in rejected.items())

@@ -94,7 +94,7 @@ def test_a_place_may_hold_several_units_or_none():
         np.testing.assert_allclose(vectors, expected, rtol=0, atol=3 * UNIT)
 
 
-def test_what_captions_share_is_computed_once():
+def test_what_is_known_of_other_captions_changes_nothing():
     network, captions = in_numpy(random_network()), random_captions()
     _, known = network.read(captions, [places_of_units(len(caption)) for caption in captions])
     edited = [
@@ -106,9 +106,8 @@ def test_what_captions_share_is_computed_once():
     ]
     places = [places_of_units(len(caption)) for caption in edited]
     found, read = network.read(edited, places, known)
-    alone = [contexts(network, [caption], [its])[0] for caption, its in zip(edited, places, strict=True)]
-    assert all(np.array_equal(one, other) for one, other in zip(found, alone, strict=True))
-    prefixes = {
-        (side, *one[::side][:end]) for one in [*captions, *edited] for side in (1, -1) for end in range(1, len(one) - 1)
-    }
-    assert read.used == len(prefixes | {(1, 0), (-1, 1)})
+    for caption, own, vectors in zip(edited, places, found, strict=True):
+        assert np.array_equal(contexts(network, [caption], [own])[0], vectors)
+    beginnings = {(1, *one[:end]) for one in [*captions, *edited] for end in range(1, len(one) - 1)}
+    ends = {(-1, *one[: -1 - end : -1]) for one in [*captions, *edited] for end in range(1, len(one) - 1)}
+    assert read.used == len(beginnings | ends | {(1, 0), (-1, 1)})  # each is computed once

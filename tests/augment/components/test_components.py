@@ -96,38 +96,31 @@ def test_rows_hold_every_component_with_its_tokens():
     assert list(relation.values()) == ["dog", "sit on", "couch", [4, 5], 2, 8]
 
 
-def test_counters_are_those_of_the_rows():
-    result = components.read_components(sample_parses(), CONFIG)
-    rows = result.tables["components"].to_pylist()
-    assert [row["caption_id"] for row in rows] == sample_parses()["caption_id"].to_pylist()
-    for kind in ("objects", "attributes", "relations"):
-        assert result.counts[kind] == sum(len(row[kind]) for row in rows) > 0
-        assert result.counts[f"without.{kind}"] == sum(not row[kind] for row in rows)
-    assert [table.num_rows for table in tables_of(sample_parses().slice(0, 0))] == [0, 0, 0]
-
-
 def test_the_vocabulary_counts_what_the_components_say(tables):
-    rows = tables.components.to_pylist()
-    pairs = [(said["attribute"], said["object"]) for row in rows for said in row["attributes"]]
-    triples = [(said["subject"], said["relation"], said["object"]) for row in rows for said in row["relations"]]
-    counts = {
-        "noun": Counter((thing["object"],) for row in rows for thing in row["objects"]),
-        "attribute": Counter(pair[:1] for pair in pairs),
-        "attribute_noun": Counter(pairs),
-        "relation": Counter(triple[1:2] for triple in triples),
-        "triple": Counter(triples),
-    }
+    counts: Counter[tuple[str, ...]] = Counter()  # of a kind and words
+    for row in tables.components.to_pylist():
+        counts.update(("noun", thing["object"]) for thing in row["objects"])
+        for said in row["attributes"]:
+            counts.update([("attribute", said["attribute"]), ("attribute_noun", said["attribute"], said["object"])])
+        for said in row["relations"]:
+            triple = (said["subject"], said["relation"], said["object"])
+            counts.update([("relation", said["relation"]), ("triple", *triple)])
     by_kind: dict[str, list[dict]] = {}
     for entry in tables.vocabulary.to_pylist():
         by_kind.setdefault(entry["kind"], []).append(entry)
-        assert entry["count"] == counts[entry["kind"]][tuple(entry["words"])] >= (3 if len(entry["words"]) == 1 else 2)
+        assert entry["count"] == counts[entry["kind"], *entry["words"]] >= (3 if len(entry["words"]) == 1 else 2)
         assert entry["kind"] != "noun" or entry["words"][0] not in noun_overlap_table().vague
     for entries in by_kind.values():  # ids count from the most frequent
         assert [entry["id"] for entry in entries] == [*range(len(entries))]
         assert entries == sorted(entries, key=lambda entry: -entry["count"])
     for kind, parts in {"attribute_noun": ("attribute", "noun"), "triple": ("noun", "relation", "noun")}.items():
         for entry in by_kind[kind]:
-            assert entry["words"] == [by_kind[k][i]["words"][0] for k, i in zip(parts, entry["parts"], strict=True)]
+            words = [by_kind[part][id]["words"][0] for part, id in zip(parts, entry["parts"], strict=True)]
+            assert entry["words"] == words
+
+
+def test_no_captions_have_tables_of_no_rows():
+    assert [table.num_rows for table in tables_of(sample_parses().slice(0, 0))] == [0, 0, 0]
 
 
 def test_rivals_exclude_one_another(tables):
