@@ -109,6 +109,7 @@ def test_which_prepositions_may_replace_which():
     for pair in CASES["operators"]["prepositions_that_overlap"]:
         one, other = pair.split("/")
         assert not table.are_exclusive(one, other) and not table.are_exclusive(other, one), pair
+    assert table.are_exclusive("on", "under") and table.are_exclusive("under", "on")
     for old, new, noun, other in CASES["operators"]["prepositions_exclusive_before"]:
         assert table.are_exclusive(old, new, noun) and not table.are_exclusive(old, new, other)
     assert set(table.relations) <= table.entries
