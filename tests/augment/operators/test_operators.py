@@ -88,14 +88,11 @@ def test_relation_samples_its_parts_from_their_own_nouns_and_adds_nothing():
 
 
 def test_each_part_of_a_relation_is_replaced_equally_often():
-    batch = batch_of([parse(["A dog is next to a tree."])], "noun", "preposition", "verb")
+    batch = batch_of([parse(["A dog is on a table."])], "noun", "preposition", "verb")
     candidates, weights = OPERATORS["relation"].weighted_candidates(batch)
     slots = np.array([batch.candidates.slots[slot].entry for slot in batch.candidates.slot[candidates].tolist()])
-    assert {slot: weights[slots == slot].sum() for slot in ("dog", "next to", "tree")} == {
-        "dog": pytest.approx(1.0),
-        "next to": pytest.approx(1.0),
-        "tree": pytest.approx(1.0),
-    }
+    for word in ("dog", "on", "table"):
+        assert weights[slots == word].sum() == pytest.approx(1.0)
 
 
 def test_a_pronoun_follows_what_it_means():
