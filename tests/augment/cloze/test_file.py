@@ -51,7 +51,6 @@ def as_bytes(text: str) -> np.ndarray:
     ("units", as_bytes("a\nb\nc\nd\ne\nf"), "units must be distinct and begin with <s>"),
     ("units", as_bytes("\n".join((*SPECIAL, "a"))), "a cloze model of 4 units"),
     ("query.weight", np.zeros((8, 16), np.float16), "query.weight must be a matrix of int16"),
-    ("surrogate.share.weight", np.ones((2, 3), np.int16), "surrogate.share.weight"),
     ("query.weight.bits", None, "whole numbers with .bits for query.weight"),
     ("query.weight", np.full((8, 16), 1025, np.int16), "query.weight: each row must sum to at most 16384"),
     ("embedding.weight", np.full((6, 8), -1025, np.int16), "at most 1024 units, the largest has 1025"),

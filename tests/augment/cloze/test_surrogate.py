@@ -86,3 +86,8 @@ def test_a_model_without_a_surrogate_reads_all_texts(tmp_path):
     shipped = encode_captions(captions)
     exact = compare(captions, encode_captions(captions, model), [cat])
     assert exact == read_and_compare(captions, shipped, [cat]) != compare(captions, shipped, [cat])
+    arrays["surrogate.share.weight"] = np.ones((2, 3), np.int16)
+    arrays["surrogate.share.weight.bits"] = np.ones(2, np.int8)
+    write_arrays(tmp_path / "own.npz", arrays)
+    with pytest.raises(ValueError, match="missing, unknown or of another shape: surrogate"):
+        ClozeModel.load(tmp_path / "own.npz")
