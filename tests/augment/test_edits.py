@@ -1,7 +1,7 @@
 """Edits of a caption, and in which case what they insert is written."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from negcap.augment.edits import Edit, apply_edits, cased, cased_like
@@ -12,6 +12,7 @@ CASES = cases_of(__file__)["edits"]
 SPANS = st.lists(st.tuples(st.integers(0, 40), st.integers(0, 40), st.text("ab ", max_size=5)), max_size=4)
 
 
+@settings(deadline=None)
 @given(st.text("abc ", max_size=40), SPANS)
 def test_edits_replace_their_spans_and_keep_the_rest(text, spans):
     edits, pieces, position = [], [], 0

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from negcap.augment.caption import Caption, Token
@@ -84,6 +84,7 @@ def bad_parses(draw: st.DrawFn) -> Caption:
     return Caption("c", "i", " ".join(token.text for token in tokens), tuple(tokens), ())
 
 
+@settings(deadline=None)
 @given(bad_parses(), st.booleans())
 def test_no_parse_is_too_bad(caption, simple):
     assert_whole(scene_graph(caption, simple), caption)
