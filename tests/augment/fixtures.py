@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from negcap.augment.candidates import Batch, Limits
-from negcap.augment.caption import Caption, from_parses
+from negcap.augment.caption import Caption, by_image, from_parses
 from negcap.augment.edits import apply_edits
 from negcap.augment.evidence import Evidence, gather_evidence
 from negcap.augment.generate import NegativesConfig, generate_for_evidence
@@ -31,8 +31,8 @@ ALL = 4000  # negatives per family: of no test's caption there are more
 
 def parse_texts(texts: list[str], images: list[str], ids: list[str]) -> pa.Table:
     """The table `parses` of captions of no split."""
-    columns = {"caption_id": ids, "image_id": images, "split": [""] * len(ids), "origin": ["human"] * len(ids)}
-    return parse_table(pa.table({**columns, "text": texts}))
+    same = {"split": [""] * len(ids), "origin": ["human"] * len(ids)}
+    return parse_table(pa.table({"caption_id": ids, "image_id": images, "text": texts, **same}))
 
 
 @cache
@@ -45,6 +45,16 @@ def sample_parses() -> pa.Table:
         [str(note["image_id"]) for note in notes],
         [f"s:{note['image_id']}:{note['id']}" for note in notes],
     )
+
+
+@cache
+def all_sample_images() -> list[list[Caption]]:
+    return by_image(from_parses(sample_parses()))
+
+
+def sample_images(number: int) -> list[list[Caption]]:
+    """The captions of the first images of the sample."""
+    return all_sample_images()[:number]
 
 
 @cache

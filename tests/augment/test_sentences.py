@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from negcap.augment.caption import MAX_SENTENCE, MAX_TOKENS, Caption
+from negcap.augment.edits import Edit, apply_edits
 from negcap.augment.generate import MOST_REJECTED, NegativesConfig, generate_tables
 from negcap.augment.language.parse import parse
 from negcap.augment.operators import PRESETS
@@ -39,45 +40,38 @@ def test_sentences_end_with_a_mark_that_no_dependency_spans(sentences, text):
     assert [part.text for part in parts] == sentences
     assert (parts == (caption,)) == (len(sentences) == 1)
     for part in parts:
-        first = part.first_token
         for token in part.tokens:
-            same = caption.tokens[first + token.index]
+            same = caption.tokens[part.first_token + token.index]
             assert (token.text, token.tag, part.text[token.start : token.end]) == (same.text, same.tag, same.text)
             assert 0 <= token.head < len(part.tokens)
-        assert part.whole is caption
 
 
 def test_a_negative_changes_one_sentence_and_says_where_in_the_whole_caption():
     accepted, _ = negatives_of(PARAGRAPH)
-    sentences = PARAGRAPH.split(". ")
-    changed: Counter[int] = Counter()
+    sentences, changed = PARAGRAPH.split(". "), set()
     for row in accepted:
-        text, moved = row["caption"], 0
-        for edit in row["edits"]:
-            assert PARAGRAPH[edit["start"] : edit["end"]] == edit["old"]
-            start, end = edit["start"] + moved, edit["end"] + moved
-            text = text[:start] + edit["new"] + text[end:]
-            moved += len(edit["new"]) - len(edit["old"])
-        assert row["text"] == text and row["caption"] == PARAGRAPH
-        differing = [n for n, (old, new) in enumerate(zip(sentences, text.split(". "), strict=True)) if old != new]
+        edits = [Edit(edit["start"], edit["end"], edit["new"]) for edit in row["edits"]]
+        assert all(PARAGRAPH[edit["start"] : edit["end"]] == edit["old"] for edit in row["edits"])
+        assert apply_edits(PARAGRAPH, edits) == row["text"] and row["caption"] == PARAGRAPH
+        differing = [n for n, new in enumerate(row["text"].split(". ")) if new != sentences[n]]
         assert len(differing) == 1
-        changed[differing[0]] += 1
-    assert len(changed) == len(sentences)  # they are spread, and not all of the first
+        changed.update(differing)
+    assert len(changed) == len(sentences)
 
 
 def test_a_small_quota_is_spread_over_the_sentences():
     accepted, _ = negatives_of(PARAGRAPH, operators=("noun",), per_family=5)
     starts = [row["edits"][-1]["start"] for row in accepted]
-    assert len(accepted) == 5 and len({PARAGRAPH[:start].count(".") for start in starts}) >= 3
-    assert [row["draw"] for row in accepted] == list(range(5))
+    assert len({PARAGRAPH[:start].count(".") for start in starts}) >= 3
+    assert [row["draw"] for row in accepted] == [0, 1, 2, 3, 4]
 
 
 def test_the_first_negatives_are_more_often_of_a_sentence_that_has_a_good_one():
     shares = []
     for seed in range(12):
         accepted, _ = negatives_of(PARAGRAPH, operators=("numeral",), seed=seed, per_family=5)
-        ratings = [row["p_unnatural"] for row in sorted(accepted, key=lambda row: row["draw"])]
-        shares.append(sum(ratings[0] < rating for rating in ratings[1:]) / (len(ratings) - 1))
+        first, *others = [row["p_unnatural"] for row in accepted]
+        shares.append(sum(first < rating for rating in others) / len(others))
     assert sum(shares) / len(shares) > 0.65  # by chance 0.5
 
 
@@ -85,16 +79,16 @@ def test_negatives_of_a_sentence_are_those_that_it_has_beside_the_others_as_capt
     texts = ["Two boys are playing with a ball.", "A woman rides a horse on a beach."]
     alone, _ = negatives_of(*texts, per_family=10_000, operators=("noun", "preposition"))
     together, _ = negatives_of(" ".join(texts), per_family=10_000, operators=("noun", "preposition"))
-    whole = {row["text"].replace(row["caption"], row["text"]) for row in together}
     beside = {" ".join(row["text"] if text == row["caption"] else text for text in texts) for row in alone}
-    assert whole == beside and whole
+    assert {row["text"] for row in together} == beside != set()
 
 
 def test_what_another_sentence_says_is_true_of_the_caption():
     _, rejected = negatives_of("A dog is on a mat. A cat is under a table.", excluded=True, operators=("noun",))
-    reasons = {(row["replacement"], row["reason"], row["sibling_id"]) for row in rejected if row["replaced"] == "dog"}
-    assert any(reason.endswith("_in_caption") for _, reason, _ in reasons)
-    assert not any("sibling" in reason for _, reason, _ in reasons) and {which for *_, which in reasons} == {None}
+    reasons = {row["reason"] for row in rejected if row["replaced"] == "dog"}
+    assert any(reason.endswith("_in_caption") for reason in reasons)
+    assert not any("sibling" in reason for reason in reasons)
+    assert {row["sibling_id"] for row in rejected} == {None}
 
 
 def row_of(sentence: Caption, change: str, old: str, new: str) -> Row:
@@ -105,9 +99,7 @@ def row_of(sentence: Caption, change: str, old: str, new: str) -> Row:
 @pytest.mark.parametrize(("text", "change", "old", "new", "word"), CASES["again"])
 def test_a_thing_that_another_sentence_takes_up_is_not_changed(text, change, old, new, word):
     sentence = sentences_of(*parse([text]))[0]
-    assert repeated_elsewhere(row_of(sentence, change, old, new), sentence) == (None if word == "none" else word)
-    accepted, _ = negatives_of(text, **UNLIMITED)
-    assert word == "none" or not [row for row in accepted if row["operator"] == change and row["replaced"] == old]
+    assert (repeated_elsewhere(row_of(sentence, change, old, new), sentence) or "none") == word
 
 
 @pytest.mark.parametrize(("text", "old", "new", "left"), CASES["pronouns"])
@@ -130,17 +122,15 @@ def test_no_sentence_of_several_gives_way_to_one_about_the_whole_picture():
 
 def test_a_long_caption_has_negatives_from_start_to_end():
     long = " ".join([PARAGRAPH] * 15)
-    assert 450 < len(long.split()) and len(parse([long])[0].tokens) <= MAX_TOKENS
-    accepted, rejected = negatives_of(long, operators=("attribute", "numeral", "negation"))
+    assert len(parse([long])[0].tokens) <= MAX_TOKENS
+    accepted, rejected = negatives_of(long, operators=("attribute", "numeral"))
     starts = [row["edits"][0]["start"] / len(long) for row in accepted]
     assert min(starts) < 0.25 and max(starts) > 0.75
-    assert max(Counter(row["operator"] for row in rejected).values()) <= MOST_REJECTED
+    assert max(Counter(row["operator"] for row in rejected).values()) == MOST_REJECTED
 
 
 def test_a_sentence_that_is_too_long_is_left_out_and_the_others_are_not():
     endless = "A dog and " * (MAX_SENTENCE // 3 + 1) + "a cat sleep."
-    (whole,) = parse([endless])
-    assert len(whole.tokens) > MAX_SENTENCE and [part.too_long for part in sentences_of(whole)] == [True]
     _, rejected = negatives_of(endless, operators=("noun",))
     assert [row["detail"] for row in rejected] == [f"sentence must be <= {MAX_SENTENCE} tokens"]
     accepted, _ = negatives_of(endless + " Two boys are playing with a ball.", operators=("noun", "numeral"))

@@ -10,25 +10,17 @@ from negcap.augment.language.parse import parse
 AERIAL = ["many storage tanks are near some green trees .", "several tanks are in a factory ."]
 
 
-def test_what_the_captions_have_becomes_likelier_and_what_they_lack_less_likely() -> None:
+def test_what_the_captions_have_becomes_likelier_and_probabilities_still_add_up_to_about_one():
     model = cloze_model()
-    captions = parse(AERIAL * 20)
-    factors = fit_unit_factors(captions, model)
+    factors = fit_unit_factors(parse(AERIAL * 20), model)
     assert factors["tanks"] > 10 and factors["street"] < 1 and EVERY_UNIT in factors
-    new = adapted(model, factors)
-    texts = [caption.lowered for caption in parse(AERIAL)]
-    before, after = (np.mean([score for text in one.read(texts) for score in text.scores]) for one in (model, new))
-    assert after > before + 1
-
-
-def test_probabilities_still_add_up_to_about_one() -> None:
-    model = cloze_model()
-    captions = parse(AERIAL * 20)
-    new = adapted(model, fit_unit_factors(captions, model))
-    vectors = np.concatenate([text.vectors for text in new.read([caption.lowered for caption in captions[:2]])])
+    new, texts = adapted(model, factors), [text.split() for text in AERIAL]
+    before, after = model.read(texts), new.read(texts)
+    assert np.mean(sum((text.scores for text in after), [])) > np.mean(sum((text.scores for text in before), [])) + 1
+    vectors = np.concatenate([text.vectors for text in after])
     log_sums = np.log(np.exp((vectors @ new.embedding.T + new.bias).astype(float)).sum(axis=1))
     assert log_sums.mean() == pytest.approx(0.0, abs=0.7)
 
 
-def test_no_factors_change_nothing() -> None:
+def test_no_factors_change_nothing():
     assert (adapted(cloze_model(), {}).bias == cloze_model().bias).all()

@@ -1,20 +1,16 @@
-"""The cloze network in NumPy says what the one in PyTorch says that was trained, on one thread."""
+"""The cloze network in NumPy says what the one in PyTorch says that was trained."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from threading import Thread
 from typing import Any
 
 import numpy as np
-import pytest
 import torch
-from threadpoolctl import threadpool_info, threadpool_limits
 from torch import Tensor, nn
 
 from negcap.augment.cloze.fixed_point import LARGEST, VECTOR, Quantised
-from negcap.augment.cloze.model import cloze_model
-from negcap.augment.cloze.network import Network, places_of_units, single_threaded
+from negcap.augment.cloze.network import Network, places_of_units
 from negcap.augment.cloze.states import Place
 from negcap.pipelines.resources.cloze.config import Sizes
 from negcap.pipelines.resources.cloze.network import FARTHEST, Cloze
@@ -98,7 +94,7 @@ def test_a_place_may_hold_several_units_or_none():
         np.testing.assert_allclose(vectors, expected, rtol=0, atol=3 * UNIT)
 
 
-def test_what_captions_share_is_computed_once():
+def test_what_is_known_of_other_captions_changes_nothing():
     network, captions = in_numpy(random_network()), random_captions()
     _, known = network.read(captions, [places_of_units(len(caption)) for caption in captions])
     edited = [
@@ -110,33 +106,8 @@ def test_what_captions_share_is_computed_once():
     ]
     places = [places_of_units(len(caption)) for caption in edited]
     found, read = network.read(edited, places, known)
-    alone = [contexts(network, [caption], [its])[0] for caption, its in zip(edited, places, strict=True)]
-    assert all(np.array_equal(one, other) for one, other in zip(found, alone, strict=True))
-    prefixes = {
-        (side, *one[::side][:end]) for one in [*captions, *edited] for side in (1, -1) for end in range(1, len(one) - 1)
-    }
-    assert read.used == len(prefixes | {(1, 0), (-1, 1)})
-
-
-def threads() -> set[int]:
-    """Of NumPy's BLAS; other libraries may have been loaded, with one of their own, after the first limit."""
-    return {library["num_threads"] for library in threadpool_info() if "numpy.libs" in library["filepath"]}
-
-
-def test_one_thread_until_the_last_call_is_done():
-    with threadpool_limits(2, user_api="blas"):
-        before = threads()
-        inside = single_threaded()
-        with single_threaded():
-            assert threads() == {1}
-            inside.__enter__()
-        assert threads() == {1}
-        inside.__exit__(None, None, None)
-        assert threads() == before
-        with pytest.raises(ValueError, match="wrong"), single_threaded():
-            raise ValueError("wrong")
-        assert threads() == before
-        other = Thread(target=lambda: cloze_model().read([["a", "dog"]]))
-        other.start()
-        other.join()
-        assert threads() == before
+    for caption, own, vectors in zip(edited, places, found, strict=True):
+        assert np.array_equal(contexts(network, [caption], [own])[0], vectors)
+    beginnings = {(1, *one[:end]) for one in [*captions, *edited] for end in range(1, len(one) - 1)}
+    ends = {(-1, *one[: -1 - end : -1]) for one in [*captions, *edited] for end in range(1, len(one) - 1)}
+    assert read.used == len(beginnings | ends | {(1, 0), (-1, 1)})  # each is computed once

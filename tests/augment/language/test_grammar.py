@@ -26,11 +26,10 @@ def caption_and_place(text: str, noun: str) -> tuple[Caption, int]:
     return caption, next(token.index for token in caption.tokens if token.text == noun)
 
 
-def test_inflections():
-    for inflect, pairs in ((third_person, CASES["third_person"]), (plural_of, CASES["plurals"])):
-        expected = dict(pair.split() for pair in pairs.split(","))
-        assert {word: inflect(word) for word in expected} == expected
-    assert plural_of("tennis racket") == "tennis rackets"
+@pytest.mark.parametrize(("inflect", "pairs"), [(third_person, CASES["third_person"]), (plural_of, CASES["plurals"])])
+def test_inflections(inflect, pairs):
+    expected = dict(pair.split() for pair in pairs.split(","))
+    assert {word: inflect(word) for word in expected} == expected
 
 
 def test_plurals_of_the_commonest_nouns():
@@ -65,26 +64,19 @@ def test_agreement(text, noun, to_plural, expected):
     assert edits is not None and apply_edits(text, sorted(edits)) == expected
 
 
-@pytest.mark.parametrize(("text", "new", "to_plural", "expected"), CASES["pronouns"])
-def test_pronouns(text, new, to_plural, expected):
-    edits = pronoun_edits(parse([text])[0], 1, old_gender="male", new_noun=new, plural=to_plural)
+@pytest.mark.parametrize(("text", "gender", "new", "to_plural", "expected"), CASES["pronouns"])
+def test_pronouns(text, gender, new, to_plural, expected):
+    edits = pronoun_edits(parse([text])[0], 1, old_gender=gender, new_noun=new, plural=to_plural)
     assert ("none" if edits is None else apply_edits(text, sorted(edits))) == expected
 
 
 @pytest.mark.parametrize(("text", "expected"), CASES["antecedents"].items())
 def test_the_antecedent_of_a_pronoun(text, expected):
-    becomes = {}
-    for noun in expected:
+    for noun, pronoun in expected.items():
         caption, place = caption_and_place(text, noun)
-        (pronoun,) = (token for token in caption.pronouns if token.dep != "expl")
         edits = pronoun_edits(caption, place, old_gender="thing", new_noun=noun, plural=True) or ()
-        becomes[noun] = " ".join(edit.new for edit in edits) or pronoun.lower
-    assert becomes == expected
-
-
-def test_a_pronoun_before_its_verb_is_a_subject_whatever_the_parse():
-    for text in ("A bird looks down as it stands.", "A dog with a ball under it can run."):
-        assert pronoun_edits(parse([text])[0], 1, old_gender="thing", new_noun="bird", plural=True) is None
+        before = [token.lower for token in caption.pronouns if token.dep != "expl"]
+        assert ([edit.new for edit in edits] or before) == [pronoun], noun
 
 
 def test_importing_inflect_leaves_the_checks_of_others_as_they_are(tmp_path):
@@ -95,16 +87,14 @@ def test_importing_inflect_leaves_the_checks_of_others_as_they_are(tmp_path):
 import sys, typeguard
 before = typeguard.typechecked
 from negcap.augment.language.grammar import plural_of
-assert plural_of("box") == "boxes"
-assert typeguard.typechecked is before
+assert plural_of("box") == "boxes" and typeguard.typechecked is before
 try:
     sys.modules["more_itertools"].windowed_complete("no number")
 except typeguard.TypeCheckError:
-    print("checked")
+    sys.exit(3)
 """
     path = {**os.environ, "PYTHONPATH": str(tmp_path)}
-    done = subprocess.run([sys.executable, "-c", code], env=path, capture_output=True, text=True, check=True)
-    assert done.stdout == "checked\n"
+    assert subprocess.run([sys.executable, "-c", code], env=path).returncode == 3
 
 
 @pytest.mark.parametrize("expected", ["a", "an"])

@@ -6,88 +6,55 @@ subject or object.
 """
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import pytest
+import spacy
+from spacy.tokens import Doc
 
-from negcap.pipelines.resources.__main__ import main
+from negcap.augment.data import data_path
 from negcap.pipelines.resources.parser.clear import read_clear
 from negcap.pipelines.resources.parser.train import accuracy, treebank
-from tests.conftest import DATA, ROOT
+from tests.conftest import DATA
 
-if TYPE_CHECKING:
-    from spacy.tokens import Doc
-
-MODEL = ROOT / "augment" / "data" / "english_parser"
-SENTENCES = Path(__file__).parent / "parser_captions.tsv"
+MODEL = data_path("english_parser")
+TREEBANKS = DATA / "treebank"
 MOST_SERIOUS = 0.05
 
 
 @pytest.fixture(scope="module")
-def nlp() -> Any:
-    import spacy
-
+def nlp() -> spacy.Language:
     return spacy.load(MODEL)
 
 
-def holds(doc: "Doc", fact: str) -> bool:
+def holds(doc: Doc, fact: str) -> bool:
     if fact.startswith("["):
         return fact[1:-1] in {chunk.text for chunk in doc.noun_chunks}
     if "=" in fact:
-        word, lemma = fact.split("=")
-        return any(token.text == word and token.lemma_ == lemma for token in doc)
+        return tuple(fact.split("=")) in {(token.text, token.lemma_) for token in doc}
     word, label, *head = fact.split()
-    if not head and label != "ROOT":
-        return any(token.text == word and token.tag_ == label for token in doc)
-    return any(token.text == word and token.dep_ == label and (not head or token.head.text == head[0]) for token in doc)
+    if head:
+        return (word, label, *head) in {(token.text, token.dep_, token.head.text) for token in doc}
+    return any(token.text == word and label in (token.tag_, token.dep_) for token in doc)
 
 
 def test_few_captions_have_a_serious_error(nlp):
-    rows = [line.split("\t") for line in SENTENCES.read_text(encoding="utf-8").splitlines() if line]
-    assert len(rows) >= 120
-    wrong = {}
-    for text, facts in rows:
-        doc = nlp(text)
-        if failed := [fact for fact in facts.split("; ") if not holds(doc, fact)]:
-            wrong[text] = failed
-    assert len(wrong) / len(rows) <= MOST_SERIOUS, wrong
+    lines = Path(__file__).with_name("parser_captions.tsv").read_text("utf-8").splitlines()
+    facts = dict(line.split("\t") for line in lines if line)
+    assert len(facts) >= 120
+    wrong = [doc.text for doc in nlp.pipe(facts) if not all(holds(doc, fact) for fact in facts[doc.text].split("; "))]
+    assert len(wrong) / len(facts) <= MOST_SERIOUS, wrong
 
 
 def test_what_is_shipped(nlp):
     assert nlp.pipe_names == ["tok2vec", "tagger", "parser", "attribute_ruler", "lemmatizer"]
     assert nlp.meta["license"] == "CC BY-SA 4.0"
-    assert {"tag", "uas", "las"} <= set(nlp.meta["performance"]["ewt_dev"])
     assert sum(path.stat().st_size for path in MODEL.rglob("*") if path.is_file()) <= 8_000_000
-    for name in ("meta.json", "config.cfg"):
-        text = (MODEL / name).read_text(encoding="utf-8")
-        assert not any(place in text for place in ("/home", "/work", "/tmp", "/root")), name
 
 
-TREEBANKS = DATA / "treebank"
-
-
-needs_treebanks = pytest.mark.skipif(not TREEBANKS.exists(), reason=f"no treebanks at {TREEBANKS}")
-
-
-@needs_treebanks
 @pytest.mark.data
 @pytest.mark.slow
+@pytest.mark.skipif(not TREEBANKS.exists(), reason=f"no treebanks at {TREEBANKS}")
 def test_accuracy_on_ewt_dev(nlp):
     scores = accuracy(nlp, read_clear(treebank(TREEBANKS, "en_ewt", "dev")))
     assert scores["tag"] >= 93.0 and scores["las"] >= 82.0, scores
     assert scores == pytest.approx(nlp.meta["performance"]["ewt_dev"], abs=0.1)
-
-
-@needs_treebanks
-@pytest.mark.data
-def test_conversion_keeps_nearly_all_sentences():
-    trees = list(read_clear(treebank(TREEBANKS, "en_ewt", "dev")))
-    assert len(trees) >= 0.97 * 2001
-    labels = {dep for tree in trees for dep in tree.deps}
-    assert not any(":" in label for label in labels), labels
-    assert not {"obl", "obj", "cop", "iobj", "root", "fixed", "flat"} & labels
-
-
-def test_missing_treebanks_are_reported(tmp_path, capsys):
-    assert main(["parser", str(tmp_path)]) == 2
-    assert "expected en_ewt-dev.conllu" in capsys.readouterr().err

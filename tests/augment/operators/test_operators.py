@@ -7,9 +7,8 @@ from negcap.augment.language.parse import parse
 from negcap.augment.language.semantic_classes import are_incompatible, attribute_table, preposition_table
 from negcap.augment.operators import OPERATORS, PRESETS, operator_named, operators_of_preset
 from negcap.augment.operators.numeral import MIN_RATIO
-from negcap.augment.reproducible import record_rng
 from negcap.augment.truth.contradiction import interchangeable
-from tests.augment.fixtures import accepted, batch_of, sample_lexicon, sentences
+from tests.augment.fixtures import accepted, batch_of, sentences
 from tests.cases import cases_of
 
 pytestmark = pytest.mark.usefixtures("without_floors")
@@ -23,21 +22,13 @@ def test_an_unknown_operator_or_preset_lists_the_valid_ones():
         operators_of_preset("vse")
 
 
-def test_presets_name_operators_and_share_a_family_as_the_papers_do():
-    assert {name for names in PRESETS.values() for name in names} == set(OPERATORS)
-    assert set(operators_of_preset("all")) == {name for name in OPERATORS if OPERATORS[name].traits.is_checked}
+def test_presets_share_a_family_as_the_papers_do():
     shares: dict[str, float] = {}
-    for name in operators_of_preset("vse-c"):
+    for name in PRESETS["vse-c"]:
         traits = OPERATORS[name].traits
         shares[traits.family] = shares.get(traits.family, 0.0) + traits.share
     assert shares == {"noun": 1.0, "numeral": 1.0, "relation": 1.0}
-    assert {20 * OPERATORS[name].traits.share for name in operators_of_preset("univse")} == {5.0}
-
-
-def test_random_streams_belong_to_seed_operator_and_caption():
-    keys = [(0, "noun", "a"), (1, "noun", "a"), (0, "numeral", "a"), (0, "noun", "b")]
-    assert len({record_rng(*key).random() for key in keys}) == 4
-    assert record_rng(0, "noun", "a").random() == record_rng(0, "noun", "a").random()
+    assert {20 * OPERATORS[name].traits.share for name in PRESETS["univse"]} == {5.0}
 
 
 def cases(kind: str, table: dict[str, dict[str, list[list[str]]]] = CASES) -> list[tuple[str, str, list[str]]]:
@@ -72,20 +63,15 @@ def test_nothing_is_said_that_may_be_true_or_is_no_english(name, texts, never):
     assert made and not [text for text in made for word in never if word in text]
 
 
-@pytest.mark.parametrize(
-    ("name", "text"), [(name, text) for name, texts in CASES["left_alone"].items() for text in texts]
-)
-def test_what_cannot_be_exchanged_is_left_alone(name, text):
-    assert not accepted(name, text)
+@pytest.mark.parametrize(("name", "texts"), CASES["left_alone"].items())
+def test_what_cannot_be_exchanged_is_left_alone(name, texts):
+    assert [text for text in texts if accepted(name, text)] == []
 
 
-ABSENT = "A room with no table. A man without a hat. A street without a car or a bus. There is not a dog on the couch."
-
-
-@pytest.mark.parametrize("text", sentences(ABSENT))
+@pytest.mark.parametrize("text", CASES["operators"]["absent"])
 def test_what_is_not_there_is_left_alone(text):
     made = set().union(*(accepted(name, text) for name in ("noun", "object", "numeral", "attribute")))
-    assert not [one for one in made if not any(f" {word}" in one for word in ("table", "hat", "car", "bus", "dog"))]
+    assert all(any(f" {word}" in negative for word in ("table", "hat", "car", "bus", "dog")) for negative in made)
 
 
 @pytest.mark.parametrize(("text", "one", "other"), CASES["operators"]["same_again"])
@@ -101,6 +87,14 @@ def test_relation_samples_its_parts_from_their_own_nouns_and_adds_nothing():
     assert not accepted("relation", "A dog.")
 
 
+def test_each_part_of_a_relation_is_replaced_equally_often():
+    batch = batch_of([parse(["A dog is on a table."])], "noun", "preposition", "verb")
+    candidates, weights = OPERATORS["relation"].weighted_candidates(batch)
+    slots = np.array([batch.candidates.slots[slot].entry for slot in batch.candidates.slot[candidates].tolist()])
+    for word in ("dog", "on", "table"):
+        assert weights[slots == word].sum() == pytest.approx(1.0)
+
+
 def test_a_pronoun_follows_what_it_means():
     made = accepted("numeral", "There is a boat with a dog in it.")
     assert {text for text in made if "two boats" in text} == {"There are two boats with a dog in them."}
@@ -109,42 +103,27 @@ def test_a_pronoun_follows_what_it_means():
 
 def test_which_prepositions_may_replace_which():
     table = preposition_table()
-    pairs = "towards/to behind/past under/below on/over in/at by/with".split()  # of VSE-C's Table 8
-    for one, other in (pair.split("/") for pair in (*pairs, "next to/near", "on/on", "inside/in", "under/next to")):
-        assert not table.are_exclusive(one, other) and not table.are_exclusive(other, one)
+    for pair in CASES["operators"]["prepositions_that_overlap"]:
+        one, other = pair.split("/")
+        assert not table.are_exclusive(one, other) and not table.are_exclusive(other, one), pair
     assert table.are_exclusive("on", "under") and table.are_exclusive("under", "on")
-    for old, new, noun, other in (  # true of one noun and not of the other
-        ("on", "in front of", "table", "beach"), ("in", "in front of", "box", "beach"), ("up", "down", "hill", "road"),
-    ):  # fmt: skip
+    for old, new, noun, other in CASES["operators"]["prepositions_exclusive_before"]:
         assert table.are_exclusive(old, new, noun) and not table.are_exclusive(old, new, other)
-
-
-def test_every_relation_in_space_has_prepositions_and_excludes_another():
-    table = preposition_table()
     assert set(table.relations) <= table.entries
     assert {one for one, _ in table.exclusions} == set(table.relations.values())
     assert not [pair for pair in table.exclusions if pair[0] == pair[1]]
 
 
-def replacements(kind: str, text: str) -> dict[str, set[str]]:
-    """For each word of a kind, what may replace it: for "a dog on a couch", {"on": {"under", …}}."""
-    table = batch_of([parse([text])], kind).candidates
-    names, found = sample_lexicon().entries(kind).names, {slot.entry: set[str]() for slot in table.slots}
-    for slot, entry, weight in zip(table.slot.tolist(), table.entry.tolist(), table.weight.tolist(), strict=True):
-        if weight > 0:
-            found[table.slots[slot].entry].add(names[entry])
-    return found
-
-
 @pytest.mark.parametrize(("text", "replaced"), CASES["replaced"].items())
 def test_a_noun_is_replaced_where_another_thing_would_exclude_it(text, replaced):
-    assert set(replacements("noun", text)) == set(replaced.split())
+    table = batch_of([parse([text])], "noun").candidates
+    slots = table.slot[table.weight > 0].tolist()
+    assert {table.slots[slot].entry for slot in slots} == set(replaced.split())
 
 
 @pytest.mark.parametrize("text", ["A dog runs.", "Two men play in a field with a ball."])
 def test_numerals_that_the_lexicon_finds_unlikely_are_not_tried(text):
     table = batch_of([parse([text])], "numeral").candidates
-    assert np.isnan(table.log_odds).all() and set(table.slot.tolist()) == set(range(len(table.slots)))
     for slot in range(len(table.slots)):
         tried = table.weight[table.slot == slot]
         assert tried.min() >= MIN_RATIO * tried.max() > 0
@@ -156,7 +135,6 @@ def test_which_attributes_exclude_one_another(one, other, expected):
 
 
 def test_the_groups_of_univse_are_kept_together():
-    groups = """white snowy polar; red pink; blue cloudy; green grassy; brown sandy yellow orange; rocky concrete"""
-    for group in map(str.split, groups.split(";")):
+    for group in map(str.split, CASES["operators"]["groups_of_univse"]):
         assert not [(a, b) for a in group for b in group if are_incompatible(a, b)]
     assert {"red", "blue", "wooden"} <= attribute_table().dimensions.keys() and "other" in attribute_table().vague

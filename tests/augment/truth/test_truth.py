@@ -1,3 +1,5 @@
+"""What may be true of an image: by what its captions say, and by how often captions say it together."""
+
 from dataclasses import replace
 from itertools import permutations
 
@@ -6,34 +8,22 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from negcap.augment.caption import Caption, by_image, from_parses
 from negcap.augment.evidence import gather_evidence
 from negcap.augment.generate import NegativesConfig, generate_tables
-from negcap.augment.language.concreteness import Concreteness
-from negcap.augment.language.parse import parse
-from negcap.augment.lexicon.lexicon import Lexicon, count_captions, select_entries
 from negcap.augment.reproducible import sigmoid
 from negcap.augment.rows import Row
 from negcap.augment.truth import fit
+from negcap.augment.truth.contradiction import likely_violation
 from negcap.augment.truth.estimates import Associations, Transitions, Truth
-from negcap.augment.truth.fit import (
-    EntailedEntries,
-    WordsOfCaption,
-    count_pairs,
-    count_transitions,
-    estimate_truth,
-    join_folds,
-    sum_folds,
-)
+from negcap.augment.truth.fit import EntailedEntries, WordsOfCaption, count_pairs, count_transitions, estimate_truth
 from negcap.schemas.captions import TRUTH
 from negcap.schemas.fields import check as check_table
-from negcap.schemas.negatives import NEGATIVES, REJECTIONS
 from tests.augment.fixtures import (
     captions_of,
     in_turn,
-    parse_texts,
     proposals,
     results,
+    sample_images,
     sample_lexicon,
     sample_parses,
     sentences,
@@ -41,219 +31,171 @@ from tests.augment.fixtures import (
 from tests.cases import cases_of
 
 CASES = cases_of(__file__)
-SCENES = (
-    ("A dog runs on a beach.", "A dog by the ocean.", "A dog plays near an umbrella on a beach."),
-    ("A man sits on a beach.", "A man with an umbrella.", "A man looks at the ocean from a beach."),
-    ("A cat sits on a stove.", "A cat in front of a kettle.", "A cat sleeps near a kettle on a stove."),
-    ("A woman stands at a stove.", "A woman holds a kettle.", "A woman fills a kettle near a stove."),
-)
 
 
 @pytest.fixture(scope="module")
-def scene_parses() -> pa.Table:
-    """A corpus of beaches and kitchens: the scenes, thirty times."""
-    images = [f"{number}" for number, scene in enumerate(SCENES) for _ in scene]
-    parses = parse_texts([text for scene in SCENES for text in scene], images, images)
-    corpus = []
-    for turn in range(30):
-        own = [f"i{turn}-{image}" for image in images]
-        columns = {"caption_id": [f"{image}:{number}" for number, image in enumerate(own)], "image_id": own}
-        given = {name: columns.get(name, parses[name]) for name in parses.column_names}
-        corpus.append(pa.table(given, schema=parses.schema))
-    return pa.concat_tables(corpus)
-
-
-@pytest.fixture(scope="module")
-def scenes(scene_parses: pa.Table) -> list[list[Caption]]:
-    return by_image(from_parses(scene_parses))
-
-
-@pytest.fixture(scope="module")
-def lexicon(scenes: list[list[Caption]]) -> Lexicon:
-    counted = count_captions(caption for one in scenes for caption in one)
-    return Lexicon.from_table(select_entries(counted, 3, Concreteness.load(), 0.0))
-
-
-@pytest.fixture(scope="module")
-def sample_truth() -> pa.Table:
+def sample_table() -> pa.Table:
     return estimate_truth(sample_parses(), in_turn(sample_lexicon()))
+
+
+@pytest.fixture(scope="module")
+def truth(sample_table: pa.Table) -> Truth:
+    """The estimates from the sample, of which any is too likely."""
+    return Truth.from_table(sample_table, sample_lexicon(), 0.0)
+
+
+def noun(new: str) -> Row:
+    """The row that puts a noun in place of "dog"."""
+    return Row("noun", (), (1,), "dog", new)
 
 
 def test_pairs_are_those_of_two_captions_of_an_image():
     said_and_true = [([0, 1], [0]), ([1], [0, 1]), ([2], [])]
     captions = [WordsOfCaption(np.array(said, int), np.array(true, int)) for said, true in said_and_true]
-    counted = count_pairs([captions, captions], 3, 2)
-    together, said, true = np.zeros((3, 2)), np.zeros(3), np.zeros(2)
+    expected = np.zeros((4, 3))
     for (first, _), (_, second) in permutations(said_and_true, 2):
-        for word in first:
-            said[word] += 2
-            for entry in second:
-                together[word, entry] += 2
-        for entry in second:
-            true[entry] += 2
-    assert (counted == np.block([[np.array([[12.0]]), true[None]], [said[:, None], together]])).all()
+        for word in (-1, *first):
+            for entry in (-1, *second):
+                expected[1 + word, 1 + entry] += 2
+    assert np.array_equal(count_pairs([captions, captions], 3, 2), expected)
 
 
-def test_a_fold_left_out_is_as_if_never_counted(scenes, lexicon):
-    folds = [fit.count_entailments(scenes[part::3], EntailedEntries(lexicon)) for part in range(3)]
-    counts = join_folds(folds)
+def test_a_fold_left_out_is_as_if_never_counted():
+    images = sample_images(4) * 9  # so often that no word is too rare, also without a fold
+    entailed = EntailedEntries(sample_lexicon())
+    folds = [fit.count_entailments(images[part::3], entailed) for part in range(3)]
+    counts = fit.join_folds(folds)
     for number in range(3):
-        others = [own for place, own in enumerate(folds) if place != number]
-        assert sum_folds(counts, number).equals(sum_folds(join_folds(others)))
-    together = [one for part in range(3) for one in scenes[part::3]]
-    assert sum_folds(counts).equals(sum_folds(join_folds([fit.count_entailments(together, EntailedEntries(lexicon))])))
+        others = [fold for place, fold in enumerate(folds) if place != number]
+        assert fit.sum_folds(counts, number).equals(fit.sum_folds(fit.join_folds(others)))
+    together = fit.join_folds([fit.count_entailments(images, entailed)])
+    assert fit.sum_folds(counts).equals(fit.sum_folds(together))
 
 
 def test_a_word_speaks_for_what_it_or_its_kind_comes_with_and_unknown_words_for_nothing():
-    beach = WordsOfCaption(np.array([0]), np.array([0]))
-    kitchen = WordsOfCaption(np.array([1]), np.array([1]))
-    counted = count_pairs([[beach, beach]] * 40 + [[kitchen, kitchen]] * 40, 2, 2)
-    known = Associations(counted, ["beach", "stove"], ["umbrella", "kettle"])
-    assert known.score(["beach"])[0] > 0.3 > -0.3 > known.score(["beach"])[1]
-    assert (known.score(["zeppelin"]) == 0).all()
-    assert np.allclose(known.score({"beach", "stove"}), known.score(["stove", "beach"]))
+    beach, kitchen = (WordsOfCaption(np.array([number]), np.array([number])) for number in (0, 1))
     counted = count_pairs([[beach, beach]] * 60 + [[kitchen, kitchen]] * 60, 3, 2)
     known = Associations(counted, ["puppy", "stove", "dog"], ["umbrella", "kettle"])
-    assert counted[3, 0] == 0
-    assert known.score(["dog"])[0] > 0 > known.score(["dog"])[1]
+    assert known.score(["puppy"])[0] > 0.3 > -0.3 > known.score(["puppy"])[1]
+    assert known.score(["dog"])[0] > 0 > known.score(["dog"])[1]  # which is counted with neither
+    assert (known.score(["zeppelin"]) == 0).all()
+    lifts = np.exp([known.score(["puppy"]), known.score(["stove"])])
+    assert np.exp(known.score({"puppy", "stove"})) == pytest.approx(lifts.mean(axis=0))
 
 
 def test_nouns_make_themselves_and_those_above_true():
-    entailed = EntailedEntries(sample_lexicon())
-    names = sample_lexicon().nouns.names
-    made = {noun: {names[n] for n in entailed.of_noun(noun)} for noun in ("puppy", "dog", "animal", "zzyzx")}
-    assert "dog" in made["puppy"] and "cat" not in made["puppy"]
-    assert made["dog"] == {"dog"} and not {"dog", "cat"} & made["animal"]
-    assert made["zzyzx"] == set() and not {"table", "man"} & (made["animal"] | made["dog"])
+    entailed, names = EntailedEntries(sample_lexicon()), sample_lexicon().nouns.names
+    made = {word: {names[n] for n in entailed.of_noun(word)} for word in ("puppy", "dog", "animal", "zzyzx")}
+    assert {"dog", "puppy"} <= made["puppy"] and "cat" not in made["puppy"]
+    assert made["dog"] == {"dog"} and not {"dog", "cat"} & made["animal"] and made["zzyzx"] == set()
 
 
 def test_an_assertion_is_paired_with_what_others_assert_of_the_same_thing():
-    captions = [{("dog", "2")}, {("dog", "3"), ("ball", "1")}, {("puppy", "2")}]
-    counts = count_transitions([captions])
-    assert counts["2", "dog", ""] == counts["2", "puppy", ""] == 2
+    counts = count_transitions([[{("dog", "2")}, {("dog", "3"), ("ball", "1")}, {("puppy", "2")}]])
+    assert counts["2", "dog", ""] == counts["2", "puppy", ""] == counts["3", "dog", "2"] == 2
     assert counts["2", "dog", "3"] == counts["2", "dog", "2"] == 1
-    assert counts["3", "dog", "2"] == 2
     assert ("2", "dog", "1") not in counts and ("1", "ball", "2") not in counts
 
 
 def test_transitions_back_off_from_the_thing_to_its_class_to_any():
     known = Transitions({("2", "dog", ""): 100, ("2", "dog", "3"): 50, ("2", "car", ""): 100, ("2", "car", "4"): 50})
-    for_dogs, for_cats = known.probability("2", "dog", "3"), known.probability("2", "cat", "3")
-    assert for_dogs > for_cats > known.probability("2", "car", "3")
-    assert for_cats > known.probability("2", "door", "3") > known.probability("2", "car", "3")
+    of_dogs, of_cats, of_doors, of_cars = (
+        known.probability("2", thing, "3") for thing in ("dog", "cat", "door", "car")
+    )
+    assert of_dogs > of_cats > of_doors > of_cars
     assert 0 < known.probability("7", "dog", "9") < 0.01
 
 
-def test_the_calibration_finds_the_coefficients_and_without_data_keeps_to_what_is_expected():
+@pytest.mark.parametrize("prior", [[0.0, 0.0, 0.0], [9.0, -9.0, 9.0]])
+def test_the_calibration_finds_the_coefficients_and_without_data_keeps_to_what_is_expected(prior):
     rng = np.random.default_rng(0)
     features = np.column_stack([np.ones(20_000), rng.normal(size=(20_000, 2))])
-    truth = np.array([-1.0, 0.7, 2.0])
-    labels = rng.random(20_000) < sigmoid(features @ truth)
+    coefficients = np.array([-1.0, 0.7, 2.0])
+    labels = rng.random(20_000) < sigmoid(features @ coefficients)
     # With so much data the prior counts for little, also one so far away that whole steps of Newton's would diverge.
-    for prior in ([0.0, 0.0, 0.0], [9.0, -9.0, 9.0]):
-        assert np.abs(fit.fit_coefficients(features, labels, np.array(prior)) - truth).max() < 0.1
-    expected = np.array([0.0, 1.0, -0.5])
-    assert np.allclose(fit.fit_coefficients(features[:0], labels[:0], expected), expected)
+    assert np.abs(fit.fit_coefficients(features, labels, np.array(prior)) - coefficients).max() < 0.1
+    assert np.allclose(fit.fit_coefficients(features[:0], labels[:0], np.array(prior)), prior)
 
 
-@pytest.mark.usefixtures("without_floors")
-def test_what_siblings_often_say_is_likelier_true_and_images_of_one_caption_tell_nothing(scene_parses, scenes, lexicon):
-    table = estimate_truth(scene_parses, in_turn(lexicon))
-    check_table(table, TRUTH)
-    dog = scenes[0][:2]  # neither speaks of an umbrella, nor of a kettle
-    image = Truth.from_table(table, lexicon).of_image(dog)
+def test_what_siblings_often_say_is_likelier_true_and_the_word_that_makes_it_so_is_named(truth):
+    beach = captions_of("A dog on a beach.", "A dog near the ocean.")
+    kitchen = captions_of("A dog on a couch.", "A stove in a kitchen.")
+    evidence = gather_evidence([kitchen], truth=truth)[0]
     p_true = {
-        row.replacement: image.p_true(row, evidence.caption)
-        for evidence in gather_evidence([dog])
-        for row in results("noun", evidence, lexicon).accepted
+        (place, new): truth.of_image(captions).p_true(noun(new), captions[0])
+        for place, captions in (("beach", beach), ("kitchen", kitchen))
+        for new in ("sand", "sink")
     }
-    assert p_true["umbrella"] > 3 * p_true["kettle"]
-    table = estimate_truth(scene_parses.take([*range(0, len(scene_parses), 3)]), in_turn(lexicon))
+    assert p_true["beach", "sand"] > 2 * p_true["beach", "sink"]
+    assert p_true["kitchen", "sink"] > 2 * p_true["kitchen", "sand"]
+    evidence.image.p_true(noun("sink"), kitchen[0])
+    reason, word, sibling = likely_violation(noun("sink"), evidence)
+    assert (reason, sibling) == ("likely_true", kitchen[1].caption_id) and word in ("stove", "kitchen")
+
+
+def test_images_of_one_caption_tell_nothing():
+    parses = pa.concat_tables([sample_parses().slice(start, 1) for start in range(0, 100, 5)])
+    table = estimate_truth(parses, in_turn(sample_lexicon()))
+    captions = captions_of("A dog on a couch.", "A sofa.")
     assert table.num_rows == 0
-    truth = Truth.from_table(table, lexicon, 0.0)
-    evidence, image = gather_evidence([scenes[0]], truth=truth)[0], truth.of_image(scenes[0])
-    accepted, rejected = results("noun", evidence, lexicon, excluded=True)
-    assert accepted and {image.p_true(row, scenes[0][0]) for row in (*accepted, *rejected)} == {None}
-    assert "likely_true" not in {row.reason for row in rejected}
+    assert Truth.from_table(table, sample_lexicon()).of_image(captions).p_true(noun("cat"), captions[0]) is None
 
 
-def test_the_estimate_hangs_on_no_order(sample_truth):
+def test_the_estimate_hangs_on_no_order(sample_table):
     parses = sample_parses()
-    check_table(sample_truth, TRUTH)
+    check_table(sample_table, TRUTH)
     images = [parses.filter(pc.equal(parses["image_id"], image)) for image in parses["image_id"].unique()]
     turned = estimate_truth(pa.concat_tables(images[::-1]), in_turn(sample_lexicon()))
-    assert turned.drop_columns("coefficients").equals(sample_truth.drop_columns("coefficients"))
-    one, other = (t["coefficients"].drop_null().to_pylist() for t in (turned, sample_truth))
+    assert turned.drop_columns("coefficients").equals(sample_table.drop_columns("coefficients"))
+    one, other = (table["coefficients"].drop_null().to_pylist() for table in (turned, sample_table))
     assert np.allclose(sum(one, []), sum(other, []), atol=1e-5)
 
 
-def test_negatives_carry_their_estimate_and_the_likely_are_refused(sample_truth):
-    operators = ("noun", "numeral", "preposition", "shuffle", "verb", "attribute")
-    truth = Truth.from_table(sample_truth, sample_lexicon(), 0.02)
-    config = NegativesConfig(operators=operators, max_true=0.02)
-    tables, _ = generate_tables(sample_parses().slice(0, 250), sample_lexicon(), config, truth)
-    check_table(tables["negatives"], NEGATIVES)
-    check_table(tables["rejections"], REJECTIONS)
-    made, refused = tables["negatives"].to_pylist(), tables["rejections"].to_pylist()
-    words = [row for row in made if row["operator"] in ("noun", "verb")]
-    assert all(0 <= row["p_true"] <= 0.02 for row in words) and len({row["p_true"] for row in words}) > 20
-    estimated = [row for row in made if row["operator"] != "numeral"]
-    assert all(
-        (row["p_true"] is None) == (row["operator"] in ("shuffle", "preposition") or not row["replaced"])
-        for row in estimated
-    )
-    likely = [row for row in refused if row["reason"] == "likely_true"]
-    assert all(row["p_true"] > 0.02 for row in likely if row["replacement"])
-    assert sum(row["replacement"] is not None for row in likely) > 10
-    rated_later = [row for row in refused if row["reason"] == "unnatural" and row["replacement"]]
-    estimates = [row["p_true"] for row in rated_later if row["operator"] in ("noun", "verb")]
-    assert estimates and all(0 <= p_true <= 0.02 for p_true in estimates)
-    assert all(
-        row["p_true"] is None for row in refused if row["reason"] not in ("likely_true", "unnatural", "compatible")
-    )
+def test_negatives_carry_their_estimate_and_the_likely_are_refused(truth):
+    config = NegativesConfig(operators=("noun", "preposition", "shuffle", "verb", "attribute"))
+    parses = sample_parses().slice(0, 250)
+    tables, _ = generate_tables(parses, sample_lexicon(), config, replace(truth, max_p_true=0.02))
+    estimates: dict[str, list[float | None]] = {}  # of negatives by operator, of rejections by reason
+    for row in tables["negatives"].to_pylist():
+        if row["replaced"]:
+            estimates.setdefault(row["operator"], []).append(row["p_true"])
+    for row in tables["rejections"].to_pylist():
+        if row["replacement"]:
+            estimates.setdefault(row["reason"], []).append(row["p_true"])
+    likely = estimates.pop("likely_true")
+    assert len(likely) > 10 and min(likely) > 0.02
+    for name in ("noun", "verb", "attribute", "unnatural"):  # what raters refuse has been estimated
+        known = [p_true for p_true in estimates.pop(name) if p_true is not None]
+        assert 0 < max(known) <= 0.02
+    estimates.pop("compatible", None)
+    assert all(p_true is None for others in estimates.values() for p_true in others)
 
 
-def test_what_is_as_likely_as_the_limit_is_not_too_likely(sample_truth):
-    truth = Truth.from_table(sample_truth, sample_lexicon())
+def test_what_is_as_likely_as_the_limit_is_not_too_likely(truth):
     captions = captions_of("A dog on a couch.", "A dog lies on a couch.")
-    likely = sorted(
-        {truth.of_image(captions).p_true(noun(name), captions[0]) for name in truth.associations["noun"].entries}
-    )
-    at_limit = replace(truth, max_p_true=likely[-1]).of_image(captions)
-    below = replace(truth, max_p_true=likely[-2]).of_image(captions)
-    assert not at_limit.likely_nouns.any() and below.likely_nouns.any()
+    rows = [noun(name) for name in truth.associations["noun"].entries]
+    *_, second, highest = sorted({truth.of_image(captions).p_true(row, captions[0]) for row in rows})
+    assert not replace(truth, max_p_true=highest).of_image(captions).likely_nouns.any()
+    assert replace(truth, max_p_true=second).of_image(captions).likely_nouns.any()
 
 
-def noun(name: str) -> Row:
-    """The row that puts a noun in place of "dog"."""
-    return Row("noun", (), (1,), "dog", name)
+def test_a_numeral_is_estimated_of_what_stands_in_one_place_also_a_lower_one(truth):
+    def numerals_of_dogs(*texts: str) -> dict[str, tuple[str | None, float | None]]:
+        """For each new number of the dogs of the first text, why it is rejected, and its p(true)."""
+        captions = captions_of(*texts)
+        evidence = gather_evidence([captions], truth=truth)[0]
+        return {
+            row.replacement: (row.reason, truth.of_image(captions).p_true(row, captions[0]))
+            for rows in results("numeral", evidence, excluded=True)
+            for row in rows
+            if row.tokens and captions[0].tokens[row.tokens[0]].lemma == "dog"
+        }
 
-
-def test_a_limit_of_one_refuses_nothing_and_changes_no_row(sample_truth):
-    truth, parses = Truth.from_table(sample_truth, sample_lexicon(), 1.0), sample_parses().slice(0, 50)
-    with_it = generate_tables(parses, sample_lexicon(), NegativesConfig(max_true=1.0), truth)[0]
-    without = generate_tables(parses, sample_lexicon(), NegativesConfig())[0]
-    for name, table in without.items():
-        columns = [column for column in table.column_names if column != "p_true"]
-        assert with_it[name].select(columns).equals(table.select(columns))
-
-
-def test_a_numeral_is_estimated_of_what_stands_in_one_place_also_a_lower_one(sample_truth):
-    truth = Truth.from_table(sample_truth, sample_lexicon(), 0.0)
-
-    def numerals(*texts: str) -> list[tuple[str, str, str | None, float | None]]:
-        """The noun and the new numeral of each row for the first text, why it is rejected, and its p(true)."""
-        captions = list(parse(texts))
-        first, evidence = captions[0], gather_evidence([captions], truth=truth)[0]
-        rows = [row for made in results("numeral", evidence, excluded=True) for row in made if row.tokens]
-        image = truth.of_image(captions)
-        return [(first.lowered[row.tokens[0]], row.replacement, row.reason, image.p_true(row, first)) for row in rows]
-
-    reasons = {new: reason for _, new, reason, _ in numerals("Two dogs run.", "Two dogs on a beach.")}
-    assert reasons["a"] == reasons["three"] == "likely_true"
+    two = numerals_of_dogs("Two dogs run.", "Two dogs on a beach.")
+    assert two["a"][0] == two["three"][0] == "likely_true"
     for text, alone in (("A dog runs.", True), ("A dog and a cat.", True), ("A black dog and a brown dog.", False)):
-        made = numerals(text, "An animal.")
-        assert {p_true is not None for noun, _, _, p_true in made if noun == "dog"} == {alone}
+        estimates = numerals_of_dogs(text, "An animal.").values()
+        assert {p_true is not None for _, p_true in estimates} == {alone}
 
 
 @pytest.mark.usefixtures("without_floors")
