@@ -10,24 +10,17 @@ from negcap.pipelines.readers.record import MAX_TEXT, Record, Rejected, clean, i
 from negcap.schemas.captions import RECORD_REASONS
 
 CLEANED = {
-    "A dog &amp; a cat": "A dog & a cat",
     "A man&#39;s hat &#x2014; red": "A man's hat — red",
     "A dog &amp;amp;amp; a cat": "A dog & a cat",
-    "A hat on a <b>red</b> chair.": "A hat on a red chair.",
     '<p class="x">A dog.</p><p>A cat.</p>': "A dog. A cat.",
-    "A dog<br/>and a cat": "A dog and a cat",
     "&lt;b&gt;A dog&lt;/b&gt;": "A dog",
     "A dog <!-- old --> runs": "A dog runs",
-    "A dog&nbsp;runs": "A dog runs",
     "[/EN#1/animals A brown dog] sleeps on [/EN#2/other/scene a red couch] .": "A brown dog sleeps on a red couch .",
     "[/EN#1/people A man in [/EN#2/clothing a hat]] waves .": "A man in a hat waves .",
-    "<start> a dog sleeps <end>": "a dog sleeps",
     "startseq a dog sleeps endseq": "a dog sleeps",
     "[CLS] a dog sleeps [SEP] [PAD]": "a dog sleeps",
     "<|startoftext|>a dog<|endoftext|>": "a dog",
-    "<s> a dog </s>": "a dog",
     "<image>\nA dog sleeps.": "A dog sleeps.",
-    "- A dog sleeps.": "A dog sleeps.",
     "• A dog sleeps.": "A dog sleeps.",
     "b'A dog\\'s ball.'": "A dog's ball.",
 }
@@ -37,12 +30,14 @@ LEFT = (
     "犬が寝る", "Ärger", "b'A dog",
 )  # fmt: skip
 REFUSED = {
-    ".": "must have a word", "...": "must have a word", "!?": "must have a word", "12 34": "must have a word",
-    "NaN": "must have a word", "null": "must have a word", "None": "must have a word", "N/A": "must have a word",
-    "🐶": "must have a word", "<b></b>": "must not be empty", 
+    **dict.fromkeys([".", "!?", "12 34", "NaN", "null", "None", "N/A", "🐶"], "must have a word"),
+    "<b></b>": "must not be empty",
     "[/EN#1/animals A dog": "has the mark '[/EN#1/animals A dog'",
-    'A dog <widget id="x"> runs': "has the mark", "&#7;A dog &#x202e;x": "control characters",
-}  # fmt: skip
+    'A dog <widget id="x"> runs': "has the mark",
+    "&#7;A dog &#x202e;x": "control characters",
+    "turned \u202e round": "has U+202E",
+    "A caf\ufffd.": "U+FFFD, the mark of lost bytes",
+}
 
 
 def cleaned(text: str) -> Record | Rejected:
@@ -86,7 +81,7 @@ def test_what_has_no_words_is_refused() -> None:
     for text, detail in REFUSED.items():
         record = cleaned(text)
         assert isinstance(record, Rejected) and detail in record.detail
-        assert record.reason == ("control_characters" if "&#" in text else "no_text")
+        assert (record.reason == "no_text") == ("U+" not in detail and "control" not in detail)
     for text in ("\u200b", "\u200b\u200d\u2060", "\ufeff", " \u00ad ", "\u3164", "\u2800\ufe0f", "\U000e0041"):
         assert cleaned(text).reason == "no_text"
         assert cleaned(f"{text}owl").text.endswith("owl")
@@ -101,7 +96,7 @@ def test_markup_without_end_costs_no_time() -> None:
 
 
 @settings(deadline=None)
-@given(st.text(max_size=300))
+@given(st.text(max_size=80))
 def test_cleaning_is_idempotent_and_total(text):
     record = cleaned(text)
     if isinstance(record, Record):
