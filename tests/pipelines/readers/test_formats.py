@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from ijson import JSONError
 
@@ -118,6 +118,7 @@ def test_nan_and_infinity_that_python_writes_are_no_values(tmp_path: Path) -> No
 
 
 @settings(deadline=None, max_examples=50)
+@example([float("inf")], 3)
 @given(
     st.recursive(st.text(st.sampled_from('NaInfty-\\"{}[], é🐕')) | st.floats() | st.none(), st.lists),
     st.integers(1, 40),

@@ -40,8 +40,9 @@ def test_tables_and_folders_are_read_as_people_keep_captions(kind: str, name: st
     {"train/1.jpg": "", "train/1.txt": OWL, "test/1.jpg": "", "test/1.txt": OWL},
     {f"{split}/{name}": text for split in ("train", "test") for name, text in
      {"nshards.txt": "1", "0.tar": content("a.tar", {f"{split}.jpg": "", f"{split}.txt": OWL})}.items()},
-], ids=["texts", "archives of CLIP_benchmark"])  # fmt: skip
-def test_folders_may_be_splits(files: Files, tmp_path: Path) -> None:
+    {"a.json": {split: [{"image": "1.jpg", "caption": OWL}] for split in ("test", "train")}},
+], ids=["texts", "archives of CLIP_benchmark", "lists"])  # fmt: skip
+def test_folders_and_lists_may_be_splits(files: Files, tmp_path: Path) -> None:
     put(tmp_path, files)
     assert [(record.split, record.text) for record in read(tmp_path).records] == [("test", OWL), ("train", OWL)]
 
@@ -57,7 +58,7 @@ LISTS = {  # a list as text
 NO_LISTS = (
     *("[blurred] A man walks.", "[blurred]", "[A man, a dog]", "A man walks [blurred]", "", "[", "]"),
     *("[blurred] A man walks [again]", "['A dog sleeps.] A dog lies.]", "[dog for dog in dogs]"),
-    *("{blurred} A man", f"{DOG}\n{BALL}", "[" * 5000 + "]" * 5000),
+    *("{blurred} A man", f"{DOG}\n{BALL}", f"1. {DOG}\n{BALL}", "[" * 5000 + "]" * 5000),
     json.dumps(["x" * MAX_TEXT] * MAX_CAPTIONS),  # too long
 )
 CELLS: dict[str, tuple[Any, list[Any]]] = {  # a cell, and its captions
@@ -144,7 +145,9 @@ def test_what_cannot_be_read_is_said_in_a_line(files: Files, name: str, options,
     assert "\n" not in str(error.value) and ("format" in options or str(error.value).startswith(source))
 
 
-def test_lines_have_no_column_of_truth(tmp_path: Path) -> None:
+def test_lines_are_no_tables(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="a pattern must be of tables or of WebDataset tars, this file is of lines"):
+        readers.detect(f"{put(tmp_path, {'a.txt': DOG})[:-5]}*.txt")
     with pytest.raises(ValueError, match="truth_column is for tables, WebDataset tars and COCO .*, the format is line"):
         readers.files_of(put(tmp_path, {"a.txt": DOG}), "lines", ReadOptions.of({"truth_column": "label"}))
 
