@@ -23,6 +23,7 @@ from negcap.pipelines.publish.negclip import neighbours
 from negcap.pipelines.readers import ReadOptions, Record, read
 from negcap.pipelines.readers.pairs import pair_files
 from negcap.pipelines.stages.imports import ImportConfig, read_set
+from tests.cases import cases_of
 from tests.conftest import ROOT
 from tests.pipelines.publish.fixtures import TOY_TESTS as TESTS
 from tests.pipelines.publish.fixtures import TOYS as IMAGES
@@ -203,18 +204,13 @@ def test_huggingface_loads_the_folder(with_images: bool, toy: Toy, folder: Any, 
     assert first["image"].size == size(toy.images / name) if with_images else first["image"] == name
 
 
-@pytest.mark.parametrize(("splits", "names"), [
-    (["train", "val_1", "val.2"], ["train", "val_1", "val.2"]),
-    (["val-1", "val_1"], ["val_1_2", "val_1"]),
-    (["a-b", "a_b", "a_b_2", "a--b"], ["a_b_3", "a_b", "a_b_2", "a__b"]),
-    (["v-1", "v.1", "v..1", "v."], ["v_1", "v.1", "v._.1", "v._"]),
-    (["all", "all_2", "grö-ße"], ["all_3", "all_2", "grö_ße"]),
-])  # fmt: skip
-def test_splits_have_distinct_names_that_the_hub_allows(splits: list[str], names: list[str]) -> None:
+@pytest.mark.parametrize(("splits", "names"), cases_of(__file__)["hub"].items())
+def test_splits_have_distinct_names_that_the_hub_allows(splits: str, names: str) -> None:
     from datasets import NamedSplit
 
-    assert [hub_splits(splits)[split] for split in splits] == names
-    assert [str(NamedSplit(name)) for name in names] == names
+    published = hub_splits(splits.split())
+    assert [published[split] for split in splits.split()] == names.split()
+    assert [str(NamedSplit(name)) for name in names.split()] == names.split()
 
 
 def test_the_hub_loads_splits_of_any_name_and_none_without_rows(toy: Toy, tmp_path: Path, datasets_cache: Path) -> None:

@@ -19,6 +19,7 @@ from negcap.pipelines.publish.publish import publish
 from negcap.pipelines.score.test_set import ScoreConfig, read_test_set
 from negcap.pipelines.tables.images import Box, Images
 from tests import runs
+from tests.cases import cases_of
 from tests.conftest import ROOT
 from tests.pipelines.publish.fixtures import (
     IMAGES,
@@ -215,29 +216,10 @@ def test_markup_in_captions_stays_text(tmp_path: Path) -> None:
 # bad input
 
 
-BAD_INPUT: list[tuple[dict[str, Any], str]] = [  # settings that differ from what is right; the message
-    ({"format": "sugar"}, "format must be one of sugarcrepe, sugarcrepe++, aro"),
-    ({"license": " "}, "license must be given"),
-    ({"split": ("dev",)}, "split must be one of 'test', 'train' in"),
-    ({"operators": ("verb",)}, "operator must be one of noun, numeral in {tmp}/run/negatives (test), was: verb"),
-    ({"date": "spring"}, "date must be YYYY-MM-DD, was: spring"),
-    ({"format": "webdataset"}, "format webdataset needs the image files: --images FOLDER"),
-    ({"format": "aro"}, "format aro needs the images' sizes: --images FOLDER, or --set boxes=FILE"),
-    ({"format": "coco", "names": "sugarcrepe"}, "names sugarcrepe are those of format sugarcrepe, format was: coco"),
-    ({"format": "coco", "votes": ("a.csv",)}, "format valse, and no other, needs --set votes=SHEETS"),
-    ({"copy_images": True}, "copying or skipping images needs the image files"),
-    ({"images": "none"}, "images must be a folder, was: {tmp}/none"),
-    ({"images": "empty"}, "9 images missing from {tmp}/empty: p015.jpg, p016.jpg"),
-    ({"format": "clip_benchmark", "images": "empty", "operators": ("noun",)}, "holds no negatives"),
-    ({"output": "run/captions/part-00000.parquet"}, "output must be a folder"),
-    ({"output": "run"}, "output must be an empty folder"),
-]
-
-
 def test_bad_input_is_named_and_nothing_is_written(run: Path, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     before = {path for path in tmp_path.rglob("*") if path.is_file()}
-    for settings, message in BAD_INPUT:
+    for message, settings in cases_of(__file__)["bad_input"].items():
         given = {name: tmp_path / value if name == "images" else value for name, value in settings.items()}
         output = tmp_path / given.pop("output", "out")
         with pytest.raises((ValueError, OSError), match=re.escape(message.format(tmp=tmp_path))) as error:
