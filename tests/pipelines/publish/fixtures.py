@@ -17,6 +17,8 @@ from tests.conftest import HERE
 from tests.runs import Row, caption_row, negative_row
 from tests.tables import content
 
+Rows = list[Row]
+
 IMAGES, TESTS = 24, 9
 TOYS, TOY_TESTS = 14, 5
 COLOURS = "red green blue yellow black white".split()
@@ -29,14 +31,14 @@ def sentence(colour: str, thing: str, place: str, number: int) -> str:
     return f"A {colour} {thing} with the number {number} stands {place}."
 
 
-def rows(images: int, tests: int, draws: int = 3) -> tuple[list[Row], list[Row]]:
+def rows(images: int, tests: int, draws: int = 3) -> tuple[Rows, Rows]:
     """Captions and negatives of `images` images, the last `tests` of them the test split; five captions an image.
 
     noun and place are exchanged alike often in both directions; numeral says "dozen" in every negative.
     """
     rng = Random(3)
-    captions: list[Row] = []
-    negatives: list[Row] = []
+    captions: Rows = []
+    negatives: Rows = []
     for i in range(images):
         split = "train" if i < images - tests else "test"
         thing = rng.choice(THINGS)
@@ -60,7 +62,7 @@ def replaced(caption: Row, operator: str, draw: int, old: str, new: str) -> Row:
     return negative_row(caption, operator, caption["text"].replace(old, new, 1), draw, **columns)
 
 
-def write_run(run: Path, captions: list[Row], negatives: list[Row], images: int = 7) -> Path:
+def write_run(run: Path, captions: Rows, negatives: Rows, images: int = 7) -> Path:
     """Write the tables, `images` images a shard."""
     shards = -(-len({row["image_id"] for row in captions}) // images)
     return runs.write_run(run, shards=shards, provenance=PROVENANCE, captions=captions, negatives=negatives)

@@ -10,24 +10,19 @@ import pandas as pd
 import pytest
 
 from negcap.pipelines.quality.annotation import SheetConfig, write_sheet
+from tests.cases import cases_of
 from tests.pipelines.publish.fixtures import TOY_TESTS as TESTS
 from tests.pipelines.publish.fixtures import Toy, rows, size, write_run
 
 pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.usefixtures("unmeasured")]
 
 
-@pytest.mark.parametrize(("operators", "files"), [  # what noun and numeral are called: the files of SugarCrepe
-    (("noun", "attribute"), ["replace_att", "replace_obj"]),
-    (("verb", "preposition"), ["replace_rel"]),  # of both operators, each key once
-    (("shuffle", "swap_attribute"), ["swap_att", "swap_obj"]),
-    (("object", "numeral"), ["add_obj", "numeral"]),
-    (("replace_noun", "replace_verb"), ["replace_obj", "replace_rel"]),
-    (("add", "swap"), ["add_obj", "swap_obj"]),
-])  # fmt: skip
-def test_sugarcrepe_under_its_own_names(operators: tuple[str, str], files: list[str], toy: Toy, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("operators", "files"), cases_of(__file__)["sugarcrepe"].items())
+def test_sugarcrepe_under_its_own_names(operators: str, files: list[str], toy: Toy, tmp_path: Path) -> None:
     captions, negatives = rows(4, 2)
+    renamed = dict(zip(("noun", "numeral"), operators.split(", "), strict=True))
     for row in negatives:
-        row["operator"] = operators[row["operator"] == "numeral"]
+        row["operator"] = renamed[row["operator"]]
         if row["operator"] == "object":
             row["replaced"] = ""  # it adds to its caption
     run = write_run(tmp_path / "run", captions, negatives)

@@ -6,6 +6,7 @@ import json
 import tarfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from string import Template
 from typing import Any, NamedTuple
 
 import fsspec
@@ -14,7 +15,9 @@ import pyarrow.parquet as pq
 
 from negcap.pipelines import readers
 from negcap.pipelines.readers import ReadOptions, Record, Rejected
+from tests.cases import cases_of
 
+CASES = cases_of(__file__)
 TABLES = ("a.csv", "a.tsv", "a.jsonl", "a.json", "a.parquet")
 Files = Mapping[str, Any]  # name -> bytes or a text as they are; else see `content`
 
@@ -89,18 +92,22 @@ def read(source: str | Path, format: str = "", columns: str = "", **options: Any
     return Read([r for r in items if isinstance(r, Record)], [r for r in items if isinstance(r, Rejected)])
 
 
-class Case(NamedTuple):
-    """A source in one of many forms: its files, the columns that a user names, and what is read of it."""
+def filled(value: Any) -> Any:
+    """A value of cases.toml with each `$NAME` of a sentence replaced by the sentence."""
+    if isinstance(value, str):
+        return Template(value).safe_substitute(CASES["sentences"])
+    if isinstance(value, dict):
+        return {name: filled(inside) for name, inside in value.items()}
+    return [filled(item) for item in value]
 
-    files: Files
-    captions: list[tuple[str, str]]  # image and text
-    columns: str = ""
-    rejected: Sequence[str] = ()  # reasons
-    format: str = ""  # detected if empty
 
-    def check(self, folder: Path) -> None:
-        """Write the files and read the folder, or the file if it is only one at its top."""
-        path = put(folder, self.files)
-        source = path if len(self.files) == 1 and Path(path).parent == folder else folder
-        result = read(source, self.format, self.columns)
-        assert (result.captions, [bad.reason for bad in result.rejected]) == (self.captions, [*self.rejected])
+def check_reading(folder: Path, files: Files, expected: Sequence[str], columns: str = "", format: str = "") -> None:
+    """Write files, and read the folder, or the file if it is only one at its top.
+
+    expected: "image: text" for each caption, and the reason of each record that is rejected, as in cases.toml.
+    """
+    path = put(folder, files)
+    source = path if len(files) == 1 and Path(path).parent == folder else folder
+    result = read(source, format, columns)
+    captions = [f"{image}: {text}" for image, text in result.captions]
+    assert captions + [bad.reason for bad in result.rejected] == list(expected)

