@@ -152,7 +152,8 @@ def test_the_estimate_hangs_on_no_order(sample_table):
 
 
 def test_negatives_carry_their_estimate_and_the_likely_are_refused(truth):
-    config = NegativesConfig(operators=("noun", "preposition", "shuffle", "verb", "attribute"))
+    operators = ("noun", "numeral", "preposition", "shuffle", "verb", "attribute")
+    config = NegativesConfig(operators=operators, max_true=0.02)
     parses = sample_parses().slice(0, 250)
     tables, _ = generate_tables(parses, sample_lexicon(), config, replace(truth, max_p_true=0.02))
     estimates: dict[str, list[float | None]] = {}  # of negatives by operator, of rejections by reason
@@ -163,7 +164,8 @@ def test_negatives_carry_their_estimate_and_the_likely_are_refused(truth):
         if row["replacement"]:
             estimates.setdefault(row["reason"], []).append(row["p_true"])
     likely = estimates.pop("likely_true")
-    assert len(likely) > 10 and min(likely) > 0.02
+    assert len(likely) > 5 and min(likely) > 0.02
+    estimates.pop("numeral", None)
     for name in ("noun", "verb", "attribute", "unnatural"):  # what raters refuse has been estimated
         known = [p_true for p_true in estimates.pop(name) if p_true is not None]
         assert 0 < max(known) <= 0.02
