@@ -1,6 +1,5 @@
 """Tables on disk: a shard proves itself, a manifest says what it was made from, and whoever reads finds damage."""
 
-import ast
 import hashlib
 import json
 import shutil
@@ -10,7 +9,6 @@ from random import Random
 import pyarrow as pa
 import pytest
 
-from negcap.augment.settings import Settings
 from negcap.pipelines.cli import main
 from negcap.pipelines.engine import manifest
 from negcap.pipelines.engine.errors import DamagedShardError, OtherConfigError
@@ -18,11 +16,11 @@ from negcap.pipelines.engine.manifest import Identity, Manifest, describe, manif
 from negcap.pipelines.engine.output import Output
 from negcap.pipelines.engine.shards import Shard, list_shards, sealed, shard_index, shard_path, write_shard
 from negcap.pipelines.engine.tables import WholeTable, has_table, hash_table, no_run, read_table, shards_of, verify
+from negcap.pipelines.stages.lexicon import LexiconConfig
 from negcap.schemas.fields import column, int32, listed, schema, struct, text
 from tests.cases import cases_of
 from tests.conftest import ROOT
 from tests.pipelines.engine.toy_stages import TEXTS, run_toys, write_captions
-from tests.sources import below, name_of, nodes
 from tests.tables import DAMAGES, halve, write_table
 
 NOTES = schema("notes", 1, text=text("a text"), stars=int32("a number"))
@@ -205,26 +203,22 @@ def test_a_finished_stage_sums_counts_and_drops_shards_beyond_its_last(tmp_path)
     assert str(tmp_path) not in manifest_path(folder).read_text()
 
 
-def test_shards_without_or_with_a_garbled_manifest_are_refused(toys, capsys):
-    path = manifest_path(toys / "words")
-    partial = '{"identity": {"stage": "split"}, "shards": []}', '{"identity": {}, "shards": [{"words": 7}]}'
-    for garbled in ("{", "[]", "{}", "[" * 100_000, '{"a":' * 100_000, *partial):
-        path.write_text(garbled)
-        with pytest.raises(ValueError, match="_manifests/words.json must be a negcap manifest, is unreadable"):
-            read_manifest(toys / "words")
-        assert any("words.json must be a negcap manifest" in problem for problem in verify(toys).problems)
-        assert main(["info", str(toys)]) == 2
-        assert capsys.readouterr().err.count("\n") == 1
-        with pytest.raises(OtherConfigError, match="is unreadable"):
-            output(toys, tables=("words",))
-    path.unlink()
-    with pytest.raises(OtherConfigError, match="it has shards but no manifest .--overwrite"):
+@pytest.mark.parametrize("garbled", ["{", "[]", "{}", "[" * 100_000, '{"identity": {}, "shards": [{"words": 7}]}'])
+def test_a_garbled_manifest_is_refused(garbled, toys, capsys):
+    manifest_path(toys / "words").write_text(garbled)
+    with pytest.raises(ValueError, match="_manifests/words.json must be a negcap manifest, is unreadable"):
+        read_manifest(toys / "words")
+    assert any("words.json must be a negcap manifest" in problem for problem in verify(toys).problems)
+    assert main(["info", str(toys)]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+    with pytest.raises(OtherConfigError, match="is unreadable"):
         output(toys, tables=("words",))
 
 
-class Config(Settings):
-    operators: tuple[str, ...] = ("noun", "shuffle")
-    concreteness: Path | None
+def test_shards_without_a_manifest_are_refused(toys):
+    manifest_path(toys / "words").unlink()
+    with pytest.raises(OtherConfigError, match="it has shards but no manifest .--overwrite"):
+        output(toys, tables=("words",))
 
 
 def test_a_path_counts_by_name_and_content_never_by_place(tmp_path):
@@ -232,54 +226,28 @@ def test_a_path_counts_by_name_and_content_never_by_place(tmp_path):
     for path in (here, there):
         path.parent.mkdir()
         path.write_text("dog\t0.9\n")
-    described = describe(Config(concreteness=here))
-    assert described == describe(Config(concreteness=there)) and described["operators"] == ["noun", "shuffle"]
+    described = describe(LexiconConfig(concreteness=here))
+    assert described == describe(LexiconConfig(concreteness=there)) and described["min_concreteness"] == 0.6
     assert described["concreteness"].startswith("norms.tsv sha256:")
     there.write_text("dog\t0.8\n")
-    assert described != describe(Config(concreteness=there))
+    assert described != describe(LexiconConfig(concreteness=there))
     assert describe({"folder": here.parent}) != describe({"folder": there.parent})
     with pytest.raises(FileNotFoundError):
-        describe(Config(concreteness=tmp_path / "nowhere"))
+        describe(LexiconConfig(concreteness=tmp_path / "nowhere"))
 
 
-MAKES_ROWS = (
-    "augment/operators/numeral.py augment/data/verbs.toml schemas/negatives.py pipelines/stages/parse.py".split()
-)
-MAKES_NONE = "pipelines/engine/cluster.py pipelines/report/summary.py tests/conftest.py".split()
-
-
-def test_the_code_of_a_stage_is_all_that_can_make_rows(monkeypatch):
+@pytest.mark.parametrize("changed, makes_rows", cases_of(__file__)["shards"]["sources"].items())
+def test_the_code_of_a_stage_is_all_that_can_make_rows(changed, makes_rows, monkeypatch):
     before = manifest.code_of(describe)
     assert manifest.code_of("negcap.pipelines.stages.parse") == before != manifest.code_of(notes)  # with this file
-    plain = manifest.sha256_file
-    for changed in (*MAKES_ROWS, *MAKES_NONE):
-        counts = changed in MAKES_ROWS
-        assert (ROOT / changed).exists()
-        monkeypatch.setattr(
-            manifest, "sha256_file", lambda path, end=changed: plain(path) + "*" * str(path).endswith(end)
-        )
-        manifest._package_code_hash.cache_clear()
-        assert (manifest.code_of(describe) != before) == counts, changed
-        if counts:
+    sha256_file = manifest.sha256_file
+    assert (ROOT / changed).exists()
+    monkeypatch.setattr(manifest, "sha256_file", lambda path: "" if path == ROOT / changed else sha256_file(path))
+    manifest._package_code_hash.cache_clear()
+    try:
+        assert (manifest.code_of(describe) != before) == makes_rows
+        if makes_rows:
             with pytest.raises(RuntimeError, match="this worker has another version of negcap's code"):
                 manifest.check_code(before, describe)
-    monkeypatch.undo()
-    manifest._package_code_hash.cache_clear()
-    manifest.check_code(before, describe)
-
-
-OWN_FILES = (  # sources of pipelines that open Parquet files which are no tables of a run, or write them
-    "engine/shards models/order/taxonomy readers/table tables/corpus ingestion/grouping stages/ingest stages/lexicon "
-    "resources/cloze/corpus"
-)
-OPENERS = {"ParquetFile", "ParquetDataset", "read_table", "read_schema", "read_metadata"}
-
-
-def test_no_other_source_opens_a_parquet_file():
-    opening = {
-        name_of(path)
-        for path in below("pipelines/")
-        for node in nodes(path)
-        if isinstance(node, ast.Attribute) and node.attr in OPENERS and ast.unparse(node.value) in ("pq", "pd", "pl")
-    }
-    assert opening == {f"pipelines/{name}.py" for name in OWN_FILES.split()}
+    finally:
+        manifest._package_code_hash.cache_clear()

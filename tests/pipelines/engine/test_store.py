@@ -11,18 +11,15 @@ from negcap.pipelines.cli import main
 from negcap.pipelines.engine.lock import LOCK
 from negcap.pipelines.engine.output import Output
 from negcap.pipelines.engine.places import place
-from negcap.pipelines.engine.storage import files_below, write_atomically
+from negcap.pipelines.engine.storage import write_atomically
 from tests.cases import cases_of
 from tests.conftest import HERE, SAMPLE
-from tests.pipelines.engine.toy_stages import TEXTS, run_toys, write_captions
+from tests.pipelines.engine.toy_stages import TEXTS, run_toys, tree, write_captions
 from tests.pipelines.models.worlds import write_world
+from tests.tables import content
 
 BUILD = ["build", str(SAMPLE), "--limit", "6", "--set", "shard_size=15", "--set", "lexicon=own", *HERE, "--output"]
 PUBLISH = ["--format", "coco", "--license", "x", "--allow-blind", "--quiet", "--output"]
-
-
-def content(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in files_below(folder)}
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +65,7 @@ def test_a_worker_that_is_killed_as_it_writes_to_s3_costs_only_time(bucket, expe
     monkeypatch.setenv("TOY_KILL", str(tmp_path / "killed"))
     run_toys(run, workers=1)
     assert (tmp_path / "killed").exists()
-    assert {name: data for name, data in content(run).items() if not name.startswith("captions/")} == expected
+    assert tree(run) == expected
 
 
 def test_a_run_on_s3_is_published_to_s3(local, remote, tmp_path, bucket):

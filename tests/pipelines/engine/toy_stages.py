@@ -24,9 +24,10 @@ from negcap.pipelines.engine.run import Execution, run_stage
 from negcap.pipelines.engine.shards import list_shards
 from negcap.pipelines.engine.stage import ReduceStage, Spread, Stage, StageResult
 from negcap.pipelines.engine.tables import WholeTable
+from negcap.schemas.captions import CAPTIONS
 from negcap.schemas.fields import int64, schema, text
-from tests.runs import caption_row, write_run
-from tests.tables import content
+from tests.runs import caption_row
+from tests.tables import content, write_table
 
 KEY = text("key into captions")
 WORDS = schema("words", 1, caption_id=KEY, word=text("a word"), rank=int64("how often the corpus has it"))
@@ -114,7 +115,9 @@ def write_captions(run: Path, texts: list[str], shard_size: int) -> Path:
     for shard in list_shards(run / "captions"):
         shard.unlink()
     rows = [caption_row(text, str(number)) for number, text in enumerate(texts)]
-    return write_run(run, shards=-(-len(texts) // shard_size), captions=rows)
+    for index, start in enumerate(range(0, len(rows), shard_size)):
+        write_table(run, "captions", pa.Table.from_pylist(rows[start : start + shard_size], CAPTIONS), index)
+    return run
 
 
 def run_toys(
