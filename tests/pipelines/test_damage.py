@@ -16,9 +16,8 @@ def refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
     """The line in which a command that ends with exit status 2 says why."""
     capsys.readouterr()
     assert main(arguments) == 2
-    said = [line for line in capsys.readouterr().err.splitlines() if not line.endswith("seed 0")]  # compare's progress
-    assert len(said) == 1
-    return said[0]
+    (said,) = capsys.readouterr().err.splitlines()
+    return said
 
 
 @pytest.mark.parametrize("table", ["lexicon", "truth", "balance"])
@@ -31,8 +30,8 @@ def test_a_table_read_whole_is_checked_before_anything_is_written(sample_copy, t
     said = refused([*build, "negatives", "--seed", "5", "--overwrite"], capsys)
     assert f"{shard} is damaged: its bytes are not those that were written; the same build makes it again" in said
     assert content(sample_copy) == damaged
-    made = ["--set", "lexicon=own", *(["--preset", "all"] if table == "balance" else [])]  # as the run was
-    assert main([*build, table, *made]) == 0
+    as_the_run_was_made = ["--set", "lexicon=own", *(["--preset", "all"] if table == "balance" else [])]
+    assert main([*build, table, *as_the_run_was_made]) == 0
     assert content(sample_copy) == before
 
 
@@ -75,9 +74,8 @@ def test_the_lexicon_of_another_run_is_checked(sample_copy, sample_run, tmp_path
 
 
 @pytest.mark.parametrize("table", ["captions", "negatives", "features"])
-@pytest.mark.parametrize("flags", [(), ("--seeds", "1")])
-def test_a_training_checks_what_it_reads(tmp_path, table, flags, capsys):
+def test_a_training_checks_what_it_reads(tmp_path, table, capsys):
     run = write_world(tmp_path / "run", (("train", 12), ("test", 4)))
     halve(run / table / "part-00000.parquet")
-    arguments = [str(run), "--model", "vse-c", "--output", str(tmp_path / "model"), "--set", "validation_images=4"]
-    assert f"{table}/part-00000.parquet is damaged" in refused(["train", *arguments, *flags], capsys)
+    train = ["train", str(run), "--output", str(tmp_path / "model"), "--set", "validation_images=4"]
+    assert f"{table}/part-00000.parquet is damaged" in refused(train, capsys)

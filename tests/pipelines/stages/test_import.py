@@ -3,15 +3,12 @@
 import json
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from negcap.augment.edits import Edit, apply_edits
 from negcap.pipelines.cli import main
 from negcap.pipelines.engine.manifest import read_manifest
 from negcap.pipelines.readers.pairs import read_pairs
-from negcap.pipelines.readers.record import Rejected
 from tests.cases import cases_of
 from tests.tables import rows_of
 
@@ -82,13 +79,6 @@ def test_formats_of_other_sets(name, tmp_path):
     assert (record.source, record.line, record.split) == (case["file"], 1, "")
 
 
-def test_a_parquet_file_with_a_list_of_negatives(tmp_path):
-    columns = {"image": ["1.jpg"], "caption": [CAP], "negative_captions": [[NEG]]}
-    pq.write_table(pa.table(columns), tmp_path / "a.parquet")
-    (record,) = read_pairs(str(tmp_path / "a.parquet"))
-    assert (record.image, *record.captions, record.negatives[0].text) == ("1.jpg", CAP, NEG)
-
-
 @pytest.mark.parametrize("name", CASES["columns"])
 def test_columns_that_are_named(name, tmp_path):
     case = CASES["columns"][name]
@@ -96,12 +86,6 @@ def test_columns_that_are_named(name, tmp_path):
     (record,) = read_pairs(str(tmp_path / case["file"]), columns=case["columns"])
     assert [*record.captions] == case["captions"]
     assert [negative.text for negative in record.negatives] == case["negatives"]
-
-
-def test_ids_that_occur_twice(tmp_path):
-    (tmp_path / "a.json").write_text(f'{{"0": {json.dumps(PAIR)}, "0": {json.dumps(PAIR)}}}')
-    _, twice = read_pairs(str(tmp_path / "a.json"))
-    assert isinstance(twice, Rejected) and (twice.line, twice.reason) == (2, "duplicate_caption_id")
 
 
 def test_columns_of_any_name_and_records_whose_caption_is_false(tmp_path, capsys):

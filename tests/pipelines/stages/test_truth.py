@@ -8,16 +8,10 @@ from negcap.augment.data import data_path
 from negcap.pipelines.engine.run import Execution
 from negcap.pipelines.report.summary import truth_lines
 from negcap.pipelines.stages import build
-from negcap.pipelines.stages.truth import TruthConfig, origin, sample_shard
+from negcap.pipelines.stages.truth import TruthConfig, sample_shard
 from tests.runs import caption_row, write_run
 
 REFERENCE = data_path("reference_lexicon") / "truth.parquet"
-
-
-def test_origin():
-    assert origin({"captions": 9}) == "own"
-    assert origin({"captions": 0}) == "none"
-    assert origin({"captions": 0, "given": 1}) == "given"
 
 
 def test_the_sample_is_of_images_with_siblings():
