@@ -166,19 +166,6 @@ def test_of_two_that_take_over_a_lock_one_stops(store, monkeypatch):
     assert (store / LOCK).read_bytes() == b"ben, process 1 on x"
 
 
-def test_a_lock_that_was_removed_while_it_settled_is_written_again(monkeypatch):
-    run = place("memory://settling")
-    (run / LOCK).write_bytes(ENDED.encode())
-
-    def remove_once(seconds: float) -> None:
-        monkeypatch.setattr(time, "sleep", lambda seconds: None)
-        (run / LOCK).unlink()
-
-    monkeypatch.setattr(time, "sleep", remove_once)
-    with locked(run):
-        assert f"process {os.getpid()} on" in (run / LOCK).read_text()
-
-
 def test_one_at_a_time_however_fast_they_come_and_go(tmp_path):
     inside: list[int] = []
     counts: list[int] = []

@@ -58,18 +58,6 @@ class Recording(Progress):
         self.calls.append((captions, steps))
 
 
-@pytest.mark.parametrize("stage, function", [(COUNT, "partial"), (COUNT, "finish"), (SPLIT, "apply")])
-def test_a_stage_that_fails_prints_no_line_of_progress(run, stage, function):
-    def fail(*_: object, **__: object) -> None:
-        raise RuntimeError("broken")
-
-    run_stage(COUNT, run, ToyConfig(seed=int(stage is COUNT)), Execution())
-    progress = Progress(io.StringIO())
-    with pytest.raises(StageError, match="broken"):
-        run_stage(replace(stage, **{function: fail}), run, ToyConfig(), Execution(progress=progress, overwrite=True))
-    assert progress._stream.getvalue() == "" and not progress.timings
-
-
 def set_delay(seconds: str) -> None:
     os.environ["TOY_SECONDS"] = seconds
 
@@ -160,12 +148,14 @@ def test_another_config_or_input_is_refused_and_overwrites_on_demand(toys, expec
     assert {len(list_shards(toys / table)) for table in ("captions", "words", "short")} == {2}
 
 
-def test_a_lack_of_memory_is_told_with_what_to_do(run):
+def test_a_lack_of_memory_is_told_with_what_to_do_and_no_line_of_progress(run):
     def fail(*_: object) -> None:
         raise pa.ArrowMemoryError("malloc of size 7 failed")
 
+    lines = io.StringIO()
     with pytest.raises(StageError, match="^count stopped at .*part-00000.parquet: out of memory: .*: malloc of size 7"):
-        run_stage(replace(COUNT, partial=fail), run, ToyConfig(), Execution())
+        run_stage(replace(COUNT, partial=fail), run, ToyConfig(), Execution(progress=Progress(lines)))
+    assert lines.getvalue() == ""
 
 
 def test_what_fails_is_named_in_one_line_and_finished_shards_stay(tmp_path, pool):

@@ -53,9 +53,9 @@ def remote(bucket: str) -> Path:
 def test_a_run_on_s3_that_was_stopped_is_completed_and_read_as_a_local_one(local, remote, capsys):
     assert content(remote) == content(local)
     capsys.readouterr()
-    for command, options in (("info", ["--verify"]), ("show", ["--n", "3", "--json"])):
-        said = [(main([command, str(run), *options]), *capsys.readouterr()) for run in (local, remote)]
-        assert said[0] == said[1] and said[0][0] == 0 and "".join(said[0][1:])
+    for command in (["info", "--verify"], ["show", "--n", "3", "--json"]):
+        of_local, of_remote = ((main([*command, str(run)]), capsys.readouterr().out) for run in (local, remote))
+        assert of_local == of_remote and of_local[0] == 0
 
 
 @pytest.mark.dask

@@ -1,4 +1,4 @@
-"""Which counts the tables lexicon, truth and balance of a run are made of."""
+"""Which counts the tables lexicon, truth and balance of a run are made of, and that it is said."""
 
 import json
 from operator import itemgetter
@@ -11,16 +11,19 @@ import pytest
 from negcap.augment.data import data_path
 from negcap.augment.lexicon.entries import REFERENCE_CAPTIONS
 from negcap.pipelines.cli import main
+from negcap.pipelines.engine.run import Execution
 from negcap.pipelines.engine.stage import run_in_memory
+from negcap.pipelines.report.summary import truth_lines
 from negcap.pipelines.resources.reference import write_reference
 from negcap.pipelines.sample import path
-from negcap.pipelines.stages import balance
+from negcap.pipelines.stages import balance, build
 from negcap.pipelines.stages.build import LEXICON_VERBS, configure, make_in_memory
 from negcap.pipelines.stages.lexicon import CAPTIONS, LexiconConfig, add, captions_counted
+from negcap.pipelines.stages.truth import TruthConfig, sample_shard
 from negcap.schemas.captions import CAPTIONS as CAPTIONS_SCHEMA
 from negcap.schemas.captions import LEXICON
 from tests.conftest import HERE
-from tests.runs import caption_row
+from tests.runs import caption_row, write_run
 
 REFERENCE = {verb: data_path("reference_lexicon") / f"{verb}.parquet" for verb in LEXICON_VERBS}
 
@@ -123,3 +126,25 @@ def test_sums_of_shards_may_be_added_to_the_counts_of_another():
     counted = counted.append_column("train", pa.array([True]))
     config = LexiconConfig()
     assert add([add([counted, counted], config), counted], config)["count"].to_pylist() == [6.0]
+
+
+def test_the_sample_is_of_images_with_siblings():
+    images = [f"{number}" for number in range(40)] + ["a", "a", "b", "b"]
+    rows = {"caption_id": [*map(str, range(44))], "image_id": images, "split": [""] * 44}
+    sample = sample_shard(pa.table(rows), TruthConfig(truth_sample=4))
+    assert sorted(sample["image_id"].to_pylist()) == ["a", "a", "b", "b"]
+
+
+@pytest.mark.parametrize(("captions", "origin", "lines"), [(1, "reference", 1), (2, "reference and own", 0)])
+def test_runs_say_where_p_true_is_from(captions, origin, lines, tmp_path):
+    texts = {"park": "A dog runs in a park.", "couch": "Two cats sleep on a red couch."}
+    rows = [caption_row(text, image, number) for image, text in texts.items() for number in range(captions)]
+    run = write_run(tmp_path / "run", captions=rows)
+    build.build(None, run, {"operators": ("noun",)}, Execution())
+    metadata = pq.read_schema(run / "negatives/part-00000.parquet").metadata
+    assert metadata[b"p_true_from"].decode() == origin
+    assert len(truth_lines(run)) == lines
+    is_reference = pq.read_table(run / "truth").equals(pq.read_table(REFERENCE["truth"]))
+    assert is_reference == (origin == "reference")
+    if lines:
+        assert "p_true comes from built-in statistics alone" in truth_lines(run)[0]

@@ -166,20 +166,6 @@ def test_pairs_are_read_in_both_orders_and_only_what_no_reader_refuses_is_publis
     assert published == ["A cat sleeps on a red couch."]
 
 
-def test_refinement_takes_only_what_readers_accept(sample_copy):
-    def refuses_much(body: dict[str, Any], number: int) -> dict[str, Any]:
-        text = body["messages"][-1]["content"]
-        return {"text": json.dumps({"choice": "A", "odd": "none", "both": sum(map(ord, text)) % 3 == 0})}
-
-    with serving(refuses_much) as server:
-        assert vet(sample_copy, server, "--operator", "attribute", "--sample", "60") == 0
-    assert main(["refine", str(sample_copy), "--operator", "attribute", "--vetted", *HERE]) == 0
-    verdicts = rows_of(sample_copy, "verdicts")
-    refused = {row["negative_id"] for row in verdicts if row["both_true"]}
-    kept = {row["negative_id"] for row in rows_of(sample_copy, "refined")}
-    assert refused and kept and kept <= {row["negative_id"] for row in verdicts} - refused
-
-
 def test_negatives_are_read_with_their_photos(proposed, tmp_path):
     run = Path(shutil.copytree(proposed, tmp_path / "run"))
     (tmp_path / "1.jpg").write_bytes(b"1")

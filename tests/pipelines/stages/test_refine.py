@@ -20,8 +20,9 @@ from negcap.pipelines.quality.bias.measure import BlindConfig, measure_run
 from negcap.pipelines.quality.selection import pool, select
 from negcap.pipelines.stages.refine import RefineConfig, best, both_ways, groups_of, refine, yields
 from negcap.pipelines.tables.pairs import p_good
+from negcap.schemas.negatives import VERDICTS
 from tests.runs import caption_row, negative_row, write_run
-from tests.tables import content, replace_shard, rows_of
+from tests.tables import content, replace_shard, rows_of, write_table
 
 THINGS = "dog cat bus tree house boat horse bird chair lamp".split()
 WORDS = "red green blue tall short old young wet dry warm".split()
@@ -175,7 +176,7 @@ def test_a_second_run_changes_nothing_and_mends_what_is_damaged(run):
     assert content(run) == made
 
 
-def test_a_large_table_is_refined_in_groups_of_shards(run):
+def test_a_large_table_is_refined_in_groups_of_shards(run, tmp_path):
     assert groups_of([5, 5, 5], 10) == [range(0, 2), range(2, 3)]
     assert groups_of([5, 50, 5, 5], 10) == [range(0, 1), range(1, 2), range(2, 4)]
     counts = run_refine(run, group_rows=1000)  # two shards of 480, and one
@@ -183,8 +184,21 @@ def test_a_large_table_is_refined_in_groups_of_shards(run):
     assert all(row in made for row in kept)
     assert counts["noun.captions"] == 120 and counts["noun.kept"] == sum(row["operator"] == "noun" for row in kept)
     assert min(sum(int(row["image_id"]) // 40 == part for row in kept) for part in (0, 1)) > 10
-    run_refine(run, overwrite=True)  # the table does not state in how many groups
-    assert rows_of(run, "refined") != kept
+    run_refine(toy(tmp_path / "whole"))
+    assert rows_of(tmp_path / "whole", "refined") != kept
+
+
+def test_only_what_readers_accept_is_kept(run):
+    made = rows_of(run, "negatives")
+    texts = {name: "" for name in VERDICTS.names if VERDICTS.field(name).type == pa.string()}
+    verdict = {**dict.fromkeys(VERDICTS.names), **texts, "odd": "neither", "both_true": False}
+    accepted = {row["negative_id"] for row in made[::2]}
+    write_table(
+        run, "verdicts", pa.Table.from_pylist([{**verdict, "negative_id": name} for name in accepted], VERDICTS)
+    )
+    run_refine(run, vetted=True)
+    kept = {row["negative_id"] for row in rows_of(run, "refined")}
+    assert kept and kept <= accepted
 
 
 def test_flows_of_numerals_run_both_ways(tmp_path):

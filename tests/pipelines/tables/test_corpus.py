@@ -1,10 +1,8 @@
 """What of a lexicon is loaded once for many calls, and that a changed lexicon is loaded again."""
 
 import os
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import pyarrow as pa
@@ -44,59 +42,46 @@ def loads() -> list[int]:
     return [cached.cache_info().misses for cached in CACHES[:3]]
 
 
-def build_run(folder: Path, sentences: list[str]) -> Path:
-    """A run whose lexicon has the words of some sentences, which are each repeated with other words for persons."""
+def build_run(folder: Path, places: list[str]) -> Path:
+    """A run whose lexicon has these places, of captions that each name one of six persons in it."""
     persons = ("man", "woman", "boy", "girl", "child", "person")
-    captions = [sentence.format(person) for sentence in sentences for person in persons]
+    captions = [f"A {person} {place}." for place in places for person in persons]
     return negcap.build(captions, folder, lexicon="own", min_count=2, overwrite=True, scheduler="synchronous")
 
 
-ON_A_BED = ["A {} sits on a bed.", "A {} sleeps on a couch.", "A {} stands on a chair."]
-IN_A_CAR = ["A {} sits in a car.", "A {} sleeps in a bus.", "A {} stands in a truck."]
-
-
 @pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return build_run(tmp_path_factory.mktemp("corpus") / "run", ON_A_BED)
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    places = ["sits on a bed", "sleeps on a couch", "stands on a chair"]
+    return build_run(tmp_path_factory.mktemp("corpus") / "run", places)
 
 
-@pytest.fixture
-def run(built: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(built, tmp_path / "run"))
-
-
-def test_a_lexicon_is_loaded_once_for_all_calls(built: Path) -> None:
-    for sentence in SENTENCES[:2]:
-        assert len(negcap.negatives([sentence], lexicon="reference"))
-    assert loads() == [1, 1, 0]
-    forget()
-    for sentence in (MAN, "A girl sleeps on a couch."):
-        assert len(negcap.negatives([sentence], lexicon=built))
-    assert loads() == [1, 1, 3]
+def test_a_lexicon_is_loaded_once_for_all_calls(run: Path) -> None:
+    for lexicon, expected in (("reference", [1, 1, 0]), (run, [1, 1, 3])):
+        forget()
+        for sentence in (MAN, "A girl sleeps on a couch."):
+            assert len(negcap.negatives([sentence], lexicon=lexicon))
+        assert loads() == expected
 
 
 def test_captions_change_the_lexicon_but_not_what_is_true_and_what_was_made_before_changes_nothing() -> None:
-    calls: list[Any] = [SENTENCES[:1], SENTENCES[1:], SIBLINGS]  # siblings say what is true of their image
-    warm = []
-    for captions, expected in zip(calls, [[1, 1], [2, 1], [3, 2]], strict=True):
-        warm.append(negcap.negatives(captions, rejections=True))
-        assert loads()[:2] == expected
-    for captions, tables in zip(calls[1:], warm[1:], strict=True):  # the first was made in a new process
-        forget()
-        for one, other in zip(tables, negcap.negatives(captions, rejections=True), strict=True):
-            pd.testing.assert_frame_equal(one, other, check_exact=True)
+    negcap.negatives(SENTENCES[:1])
+    negcap.negatives(SENTENCES[1:])
+    assert loads()[:2] == [2, 1]
+    warm = negcap.negatives(SIBLINGS)  # siblings say what is true of their image
+    assert loads()[:2] == [3, 2]
+    forget()
+    pd.testing.assert_frame_equal(negcap.negatives(SIBLINGS), warm, check_exact=True)
 
 
 def test_a_lexicon_that_was_built_anew_is_not_the_old_one_but_an_augmenter_keeps_its_own(run: Path) -> None:
     before = negcap.negatives([MAN], lexicon=run)
     augment = negcap.Augmenter(lexicon=run)
     augmented = augment([MAN])
-    build_run(run, IN_A_CAR)
+    build_run(run, ["sits in a car", "sleeps in a bus", "stands in a truck"])
     after = negcap.negatives([MAN], lexicon=run)
     assert set(after["text"]) != set(before["text"])
     assert augment([MAN]) == augmented != negcap.Augmenter(lexicon=run)([MAN])
     forget()
-    pd.testing.assert_frame_equal(negcap.negatives([MAN], lexicon=run), after)
     with pytest.raises(DamagedShardError, match="was made anew while it was being used"):
         augment([MAN])
 
