@@ -7,6 +7,7 @@ import pytest
 
 from negcap.pipelines.cli import main
 from negcap.pipelines.engine.shards import list_shards
+from tests.cases import cases_of
 from tests.conftest import HERE
 from tests.pipelines.models.worlds import write_world
 from tests.tables import content, halve
@@ -24,30 +25,7 @@ def shards_of_all_tables(run: Path) -> dict[str, bytes]:
     return {name: data for name, data in content(run).items() if name.endswith(".parquet")}
 
 
-COMMANDS = [  # a damaged table, and what reads it
-    ("captions", "info {run}"),
-    ("captions", "blind {run}"),
-    ("captions", "sheet {run} --output {out}"),
-    ("captions", "publish {run} --format coco --license x --output {out}"),
-    ("lexicon", "build --output {run} --only negatives --seed 5 --overwrite HERE"),
-    ("truth", "build --output {run} --only negatives --seed 5 --overwrite HERE"),
-    ("balance", "build --output {run} --only negatives --seed 5 --overwrite HERE"),
-    ("parses", "build --output {run} --only lexicon --overwrite HERE"),
-    ("parses", "build --output {run} --only negatives --seed 5 --overwrite HERE"),
-    ("negatives", "info {run}"),
-    ("negatives", "show {run} --n 1000"),
-    ("negatives", "audit {run} --output {out} --quiet"),
-    ("negatives", "blind {run}"),
-    ("negatives", "refine {run} HERE"),
-    ("negatives", "sheet {run} --output {out}"),
-    ("negatives", "publish {run} --format negclip --license x --output {out}"),
-    ("rejections", "show {run} --rejections --n 1000"),
-    ("rejections", "audit {run} --output {out} --no-blind --quiet"),
-    ("positives", "sheet {run} --output {out}"),
-]
-
-
-@pytest.mark.parametrize(("table", "command"), COMMANDS)
+@pytest.mark.parametrize("table, command", cases_of(__file__)["damage"]["commands"])
 def test_every_command_checks_what_it_reads(sample_copy, table, command, capsys):
     shard = list_shards(sample_copy / table)[-1]
     halve(shard)

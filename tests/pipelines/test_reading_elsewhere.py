@@ -15,12 +15,6 @@ def by_pandas(folder: str) -> int:
     return len(pandas.read_parquet(folder))
 
 
-def by_polars(folder: str) -> int:
-    import polars
-
-    return polars.read_parquet(folder).height
-
-
 def by_duckdb(folder: str) -> int:
     import duckdb
 
@@ -51,7 +45,7 @@ def expected(sample_run: Path, tmp_path_factory: pytest.TempPathFactory) -> dict
 
 
 @pytest.mark.filterwarnings("ignore")  # libraries warn of one another
-@pytest.mark.parametrize("count_rows", [by_pandas, by_polars, by_duckdb, by_datasets])
+@pytest.mark.parametrize("count_rows", [by_pandas, by_duckdb, by_datasets])
 def test_every_table_opens_by_its_folder(count_rows, expected, datasets_cache):
     assert {folder: count_rows(folder) for folder in expected} == expected
     assert {Path(folder).name for folder in expected} >= {"captions", "parses", "negatives", "features", "components"}

@@ -46,37 +46,32 @@ def test_every_table_and_count_is_made_whatever_the_size_of_shards(run, tmp_path
         assert rows(other, table).equals(rows(run, table))
 
 
-class Recording(Progress):
-    """Keeps every call of advance."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.calls: list[tuple[int, float]] = []
-
-    def advance(self, captions: int, steps: float = 1) -> None:
-        super().advance(captions, steps)
-        self.calls.append((captions, steps))
-
-
 def set_delay(seconds: str) -> None:
     os.environ["TOY_SECONDS"] = seconds
 
 
 def test_batches_of_a_shard_are_reported_while_it_is_made_and_change_no_byte(run, expected, pool, monkeypatch):
     """In this process and in two workers."""
-    monkeypatch.setenv("TOY_SECONDS", "0.01")
+    calls: list[tuple[int, float]] = []
+
+    class Recording(Progress):
+        def advance(self, captions: int, steps: float = 1) -> None:
+            super().advance(captions, steps)
+            calls.append((captions, steps))
+
     progress = Recording()
+    monkeypatch.setenv("TOY_SECONDS", "0.01")
     if isinstance(pool, Distributed):
         pool.client.run(set_delay, "0.01")
     for stage in (COUNT, replace(SPLIT, batch=3)):
-        progress.calls.clear()
+        calls.clear()
         run_stage(stage, run, ToyConfig(), Execution(pool, progress), metadata={"made_by": "tests"})
     if isinstance(pool, Distributed):
         pool.client.run(set_delay, "0")
     assert tree(run) == expected
-    assert len([steps for captions, steps in progress.calls if steps < 0.9]) > 10  # of 10 shards of 4 batches each
-    assert sum(captions for captions, _ in progress.calls) == 97
-    assert sum(steps for _, steps in progress.calls) == pytest.approx(10)
+    assert len([steps for captions, steps in calls if steps < 0.9]) > 10  # of 10 shards of 4 batches each
+    assert sum(captions for captions, _ in calls) == 97
+    assert sum(steps for _, steps in calls) == pytest.approx(10)
     assert [(t.stage, t.captions, t.shards) for t in progress.timings] == [("count", 97, 11), ("split", 97, 10)]
 
 

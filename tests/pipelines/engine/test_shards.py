@@ -15,7 +15,7 @@ from negcap.pipelines.engine.errors import DamagedShardError, OtherConfigError
 from negcap.pipelines.engine.manifest import Identity, Manifest, describe, manifest_path, read_manifest, write_manifest
 from negcap.pipelines.engine.output import Output
 from negcap.pipelines.engine.shards import Shard, list_shards, sealed, shard_index, shard_path, write_shard
-from negcap.pipelines.engine.tables import WholeTable, has_table, hash_table, no_run, read_table, shards_of, verify
+from negcap.pipelines.engine.tables import WholeTable, has_table, hash_table, read_table, shards_of, verify
 from negcap.pipelines.stages.lexicon import LexiconConfig
 from negcap.schemas.fields import int32, schema, text
 from tests.cases import cases_of
@@ -139,15 +139,6 @@ def test_a_good_run_has_no_problems_and_every_other_one_is_told(toys):
         "counts/part-00001.parquet: not in the manifest of count",
         "stray: no manifest names its shards",
     }
-
-
-def test_what_is_no_run_and_a_build_that_stopped_at_once_are_told(toys, tmp_path):
-    with pytest.raises(FileNotFoundError, match="must be the folder of a run, .* makes one"):
-        verify(tmp_path / "nowhere")
-    for folder in ("captions", "words", "short", "counts"):
-        shutil.rmtree(toys / folder)
-    with pytest.raises(FileNotFoundError, match="the build stopped .*: run the same build again"):
-        raise no_run(toys)
 
 
 def test_a_stage_made_from_an_older_input_is_found(toys):

@@ -14,7 +14,6 @@ from negcap.pipelines.engine.places import place
 from negcap.pipelines.engine.storage import write_atomically
 from tests.cases import cases_of
 from tests.conftest import HERE, SAMPLE
-from tests.pipelines.engine.toy_stages import TEXTS, run_toys, tree, write_captions
 from tests.pipelines.models.worlds import write_world
 from tests.tables import content
 
@@ -56,16 +55,6 @@ def test_a_run_on_s3_that_was_stopped_is_completed_and_read_as_a_local_one(local
     for command in (["info", "--verify"], ["show", "--n", "3", "--json"]):
         of_local, of_remote = ((main([*command, str(run)]), capsys.readouterr().out) for run in (local, remote))
         assert of_local == of_remote and of_local[0] == 0
-
-
-@pytest.mark.dask
-def test_a_worker_that_is_killed_as_it_writes_to_s3_costs_only_time(bucket, expected, tmp_path, monkeypatch):
-    """The first shard that it makes after the folder is there ends the only worker; another one takes its place."""
-    run = write_captions(place(f"{bucket}/toys"), TEXTS, 10)
-    monkeypatch.setenv("TOY_KILL", str(tmp_path / "killed"))
-    run_toys(run, workers=1)
-    assert (tmp_path / "killed").exists()
-    assert tree(run) == expected
 
 
 def test_a_run_on_s3_is_published_to_s3(local, remote, tmp_path, bucket):

@@ -169,20 +169,16 @@ def test_errors_of_kept_columns_name_the_column(source, column, message, tmp_pat
 
 def test_ids_come_from_a_column(tmp_path):
     rows = [
-        {"URL": "https://a.org/1.jpg", "TEXT": "A kite.", "uid": "f0/1"},
-        {"URL": "https://b.org/1.jpg", "TEXT": "Two kites.", "uid": "f1"},
-        {"URL": "https://a.org/1.jpg", "TEXT": "A red kite.", "uid": ""},
+        {"url": "https://a.org/1.jpg", "text": "A kite.", "uid": "f0/1"},
+        {"url": "https://b.org/1.jpg", "text": "Two kites.", "uid": "f1"},
+        {"url": "https://a.org/1.jpg", "text": "A red kite.", "uid": ""},
     ]
-    without_uid = [{name: row[name] for name in ("URL", "TEXT")} for row in rows]
-    path = put(tmp_path, {"laion.parquet": without_uid})
-    made = run_ingest(path, tmp_path / "names")
-    assert made.counts == {"captions": 2, "images": 1, "rejected.ambiguous_image": 1}
-    assert "--columns id=… (id_column= in Python) names a column" in made.warnings[0]
+    path = put(tmp_path, {"laion.parquet": rows})
     made = run_ingest(path, tmp_path / "urls", id_column="url")
     assert made.counts == {"captions": 3, "images": 2}
     captions = rows_of(tmp_path / "urls", "captions")
     assert [row["text"] for row in captions] == ["A kite.", "A red kite.", "Two kites."]
     assert captions[0]["image"] == "https://a.org/1.jpg" and len(captions[0]["image_id"]) == 16
-    made = run_ingest(put(tmp_path, {"datacomp.parquet": rows}), tmp_path / "uids")
+    made = run_ingest(path, tmp_path / "uids")  # a column of such a name is taken unasked
     assert [row["image_id"] for row in rows_of(tmp_path / "uids", "captions")] == ["f0_1", "f1"]
     assert made.counts["rejected.no_image"] == 1

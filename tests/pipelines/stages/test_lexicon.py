@@ -18,7 +18,7 @@ from negcap.pipelines.resources.reference import write_reference
 from negcap.pipelines.sample import path
 from negcap.pipelines.stages import balance, build
 from negcap.pipelines.stages.build import LEXICON_VERBS, configure, make_in_memory
-from negcap.pipelines.stages.lexicon import CAPTIONS, LexiconConfig, add, captions_counted
+from negcap.pipelines.stages.lexicon import CAPTIONS, captions_counted
 from negcap.pipelines.stages.truth import TruthConfig, sample_shard
 from negcap.schemas.captions import CAPTIONS as CAPTIONS_SCHEMA
 from negcap.schemas.captions import LEXICON
@@ -120,15 +120,7 @@ def test_a_blended_lexicon_is_not_shipped(sample_copy, tmp_path):
         write_reference(sample_copy, tmp_path / "out", "the sample")
 
 
-def test_sums_of_shards_may_be_added_to_the_counts_of_another():
-    row = [["noun"], ["dog"], [""], [2.0]]
-    counted = pa.Table.from_arrays([pa.array(values) for values in row], schema=LEXICON)
-    counted = counted.append_column("train", pa.array([True]))
-    config = LexiconConfig()
-    assert add([add([counted, counted], config), counted], config)["count"].to_pylist() == [6.0]
-
-
-def test_the_sample_is_of_images_with_siblings():
+def test_the_sample_of_truth_is_of_images_with_siblings():
     images = [f"{number}" for number in range(40)] + ["a", "a", "b", "b"]
     rows = {"caption_id": [*map(str, range(44))], "image_id": images, "split": [""] * 44}
     sample = sample_shard(pa.table(rows), TruthConfig(truth_sample=4))

@@ -11,26 +11,15 @@ from negcap.pipelines.cli import main
 from negcap.pipelines.engine.tables import verify
 from negcap.pipelines.stages.vet import read_verdict
 from negcap.pipelines.tables.pairs import likelihoods, p_true_by_readers
+from tests.cases import cases_of
 from tests.conftest import HERE
 from tests.pipelines.endpoint.server import Server, serving
 from tests.runs import caption_row, write_run
 from tests.tables import rows_of
 
-# What the server answers, by caption: kept are the texts with None, the others are refused for the reason.
-ANSWERS: dict[str, list[tuple[str, str | None]]] = {
-    "A dog sleeps on a red couch.": [
-        ("A cat sleeps on a red couch.", None),
-        ("A dog sleeps on a red sofa.", "caption_says_so"),
-        ("A dog sleeps on a red couch.", "unchanged"),
-    ],
-    "A puppy on a sofa.": [("A kitten on a sofa.", None), ("A kitten on a sofa.", "repeated")],
-    "Two men ride horses on a beach.": [
-        ("Two men ride camels on a beach.", None),
-        ("Two men ride an horses.", "ungrammatical"),
-    ],
-    "A woman reads a book in a park.": [],  # prose
-    "A boy throws a ball to a girl.": [],  # HTTP 400
-}
+# What the server answers, by caption: texts, and why each is refused, or "none".
+ANSWERS = cases_of(__file__)["propose"]["answers"]
+PROPOSED = [(text, None if why == "none" else why) for answers in ANSWERS.values() for text, why in answers]
 IMAGES = (1, 1, 2, 3, 4)  # of these captions
 
 
@@ -74,14 +63,12 @@ def test_proposals_are_judged_and_all_are_kept_with_reasons(run, capsys):
         assert "4 answered (4 from the cache)" in capsys.readouterr().out
         assert len(server.bodies) == 6  # only the refused request was sent again
     judged = rows_of(run, "judged")
-    expected = [(text, reason) for answers in ANSWERS.values() for text, reason in answers]
-    expected += [("I am sorry, I cannot write false captions.", "malformed")]
-    expected += [("HTTP 400 Bad Request: content filter", "refused")]
-    assert [(row["text"], row["reason"]) for row in judged] == expected
+    unusable = [("I am sorry, I cannot write false captions.", "malformed")]
+    unusable += [("HTTP 400 Bad Request: content filter", "refused")]
+    assert [(row["text"], row["reason"]) for row in judged] == [*PROPOSED, *unusable]
     assert {(row["asked"], row["temperature"], len(row["prompt"])) for row in judged} == {("replace_object", 0.5, 64)}
     assert {row["source"] for row in judged if row["reason"] != "refused"} == {"mock-1"}
-    kept = {text for text, reason in expected if reason is None}
-    assert {row["text"] for row in rows_of(run, "negatives")} == kept
+    assert [row["text"] for row in rows_of(run, "negatives")] == [text for text, reason in PROPOSED if reason is None]
     assert not verify(run).problems
 
 
@@ -151,7 +138,7 @@ def test_pairs_are_read_in_both_orders_and_only_what_no_reader_refuses_is_publis
     capsys.readouterr()
     with serving(reader) as server:
         assert vet(run, server, "--json") == 0
-        assert len(server.bodies) == 6
+        assert len(server.bodies) == 6 and not any("." in body["messages"][-1]["content"] for body in server.bodies)
         (report,) = json.loads(capsys.readouterr().out)
         assert (report["reader"], report["reading"], report["negatives"], report["unread"]) == ("mock", "blind", 3, 0)
         shares = {name: round(report[name]["percent"] * 0.06) for name in ("told", "odd", "both_true", "steady")}

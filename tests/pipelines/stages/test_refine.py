@@ -6,7 +6,6 @@ from pathlib import Path
 from random import Random
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -22,7 +21,7 @@ from negcap.pipelines.stages.refine import RefineConfig, best, both_ways, groups
 from negcap.pipelines.tables.pairs import p_good
 from negcap.schemas.negatives import VERDICTS
 from tests.runs import caption_row, negative_row, write_run
-from tests.tables import content, replace_shard, rows_of, write_table
+from tests.tables import content, rows_of, write_table
 
 THINGS = "dog cat bus tree house boat horse bird chair lamp".split()
 WORDS = "red green blue tall short old young wet dry warm".split()
@@ -251,10 +250,6 @@ def test_what_cannot_be_refined_is_named_and_nothing_is_written(run, tmp_path, m
         pytest.raises(StageError, match="refine stopped at noun: .* texts must be few"),
     ):
         patch.setattr("negcap.pipelines.quality.selection.pool", fail)
-        run_refine(run)
-    shard = run / "negatives" / "part-00000.parquet"
-    replace_shard(shard, pq.read_table(shard).drop_columns(["family", "split"]))
-    with pytest.raises(ValueError, match="^negatives/part-00000.parquet lacks the columns family, split$"):
         run_refine(run)
     assert not list(run.glob("refined/*.parquet"))
 
