@@ -66,8 +66,8 @@ def test_a_shard_comes_back_with_its_provenance_and_descriptions(tmp_path):
     assert table.schema.field("stars").metadata[b"description"] == b"a number"
     assert shard.read(("stars",)).column_names == ["stars"]
     assert write(tmp_path / "other", 7, "ein Hund", "").sha256 == shard.sha256  # the same rows are the same bytes
-    like_a_seal = "negcap.seal\x18\x40" + "0" * 64  # in the file it stands before the seal
-    assert write(tmp_path / "like", 0, like_a_seal).read().equals(notes(like_a_seal))
+    like_a_seal = write(tmp_path / "like", 0, "negcap.seal\x18\x40" + "1" * 64)  # in the file it stands before the seal
+    assert sealed(like_a_seal.path) == like_a_seal
     assert write(tmp_path / "empty", 0).read().num_rows == 0
 
 
