@@ -146,8 +146,10 @@ def test_splits_and_operators_are_chosen_and_what_others_would_add_is_told(run):
 
 def test_a_number_per_caption_is_chosen_over_all_operators(run):
     counts = run_refine(run, per_caption=2)
-    kept = Counter(row["caption_id"] for row in rows_of(run, "refined"))
+    refined = rows_of(run, "refined")
+    kept = Counter(row["caption_id"] for row in refined)
     assert max(kept.values()) == 2 and counts["left"] == len(kept) > 60
+    assert len({row["negative_id"] for row in refined}) == kept.total()  # two different ones
     assert counts["noun.kept"] + counts["verb.kept"] == kept.total()
 
 
