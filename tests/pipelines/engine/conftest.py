@@ -143,7 +143,7 @@ def dask_processes(tmp_path: Path) -> Iterator[DaskProcesses]:
         yield processes
 
 
-def wait_for(is_true: Callable[[], object], seconds: float = 60) -> None:
+def wait_for(is_true: Callable[[], object], seconds: float = 300) -> None:
     """Wait until something is true, or so long."""
     deadline = time.monotonic() + seconds
     while not is_true() and time.monotonic() < deadline:

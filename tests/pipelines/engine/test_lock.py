@@ -200,13 +200,13 @@ def test_one_at_a_time_however_fast_they_come_and_go(tmp_path):
 def test_nothing_but_a_lock_is_written_as_a_lock(command, tmp_path):
     run = tmp_path / "run"
     run.mkdir()
-    victim = tmp_path / "victim"
-    victim.write_text("the only copy of a letter")
+    (tmp_path / "letter").write_text("the only copy")
+    (tmp_path / "elsewhere").write_text(ENDED)
     subprocess.run(shlex.split(command), cwd=run, check=True)
     with pytest.raises(ValueError, match=lock.NO_LOCK), locked(run):
         pass
-    assert victim.read_text() == "the only copy of a letter" and not (tmp_path / "nowhere").exists()
-    assert not (run / LOCK).is_file() or (run / LOCK).read_text() == victim.read_text()
+    assert (tmp_path / "elsewhere").read_text() == ENDED and not (tmp_path / "nowhere").exists()
+    assert not command.startswith("cp") or (run / LOCK).read_text() == "the only copy"
 
 
 @pytest.mark.parametrize("name", ["parses", "_manifests", "_statistics"])
