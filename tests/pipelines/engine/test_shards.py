@@ -1,7 +1,9 @@
 """Tables on disk: a shard proves itself, a manifest says what it was made from, and whoever reads finds damage."""
 
+import errno
 import hashlib
 import json
+import os
 import shutil
 from pathlib import Path
 from random import Random
@@ -15,6 +17,7 @@ from negcap.pipelines.engine.errors import DamagedShardError, OtherConfigError
 from negcap.pipelines.engine.manifest import Identity, Manifest, describe, manifest_path, read_manifest, write_manifest
 from negcap.pipelines.engine.output import Output
 from negcap.pipelines.engine.shards import Shard, list_shards, sealed, shard_index, shard_path, write_shard
+from negcap.pipelines.engine.storage import write_atomically
 from negcap.pipelines.engine.tables import WholeTable, has_table, hash_table, read_table, shards_of, verify
 from negcap.pipelines.stages.lexicon import LexiconConfig
 from negcap.schemas.fields import int32, schema, text
@@ -77,6 +80,17 @@ def test_no_bit_of_a_shard_can_change_unseen(tmp_path):
     for position in range(0, len(whole), 5):
         path.write_bytes(whole[:position] + bytes([whole[position] ^ 1 << position % 8]) + whole[position + 1 :])
         assert sealed(path) is None, position
+
+
+def test_a_file_is_replaced_as_a_whole_or_not_at_all(tmp_path, monkeypatch):
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "it failed")
+
+    (tmp_path / "a").write_bytes(b"old")
+    monkeypatch.setattr(os, "replace", full)
+    with pytest.raises(OSError, match="cannot write: disk full, free some space"):
+        write_atomically(tmp_path / "a", b"new")
+    assert os.listdir(tmp_path) == ["a"] and (tmp_path / "a").read_bytes() == b"old"
 
 
 def take_from_another_run(shard: Path, random: Random) -> None:
