@@ -50,4 +50,5 @@ def test_a_training_checks_what_it_reads(tmp_path, table, capsys):
     run = write_world(tmp_path / "run", (("train", 12), ("test", 4)))
     halve(run / table / "part-00000.parquet")
     train = ["train", str(run), "--output", str(tmp_path / "model"), "--set", "validation_images=4"]
-    assert f"{table}/part-00000.parquet is damaged" in refused(train, capsys)
+    reads_negatives = ["--model", "vse-c"]
+    assert f"{table}/part-00000.parquet is damaged" in refused([*train, *reads_negatives], capsys)
