@@ -21,20 +21,17 @@ def refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
     return said
 
 
-def shards_of_all_tables(run: Path) -> dict[str, bytes]:
-    return {name: data for name, data in content(run).items() if name.endswith(".parquet")}
-
-
 @pytest.mark.parametrize("table, command", cases_of(__file__)["damage"]["commands"])
 def test_every_command_checks_what_it_reads(sample_copy, table, command, capsys):
     shard = list_shards(sample_copy / table)[-1]
     halve(shard)
-    damaged = shards_of_all_tables(sample_copy)
+    damaged = content(sample_copy)
     out = sample_copy.parent / "out"
     words = command.replace("HERE", " ".join(HERE)).format(run=sample_copy, out=out).split()
     assert f"{table}/{shard.name} is damaged: its bytes are not" in refused(words, capsys)
     assert not out.exists() or not any(out.iterdir())
-    assert shards_of_all_tables(sample_copy) == damaged
+    if table in ("lexicon", "truth", "balance"):  # read whole: checked before anything is written
+        assert content(sample_copy) == damaged
 
 
 def test_the_lexicon_of_another_run_is_checked(sample_copy, sample_run, tmp_path, capsys):
