@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 from negcap.pipelines.engine.manifest import Identity, manifest_names, manifest_of, read_manifest, write_manifest
 from negcap.pipelines.engine.output import Output
 from negcap.pipelines.engine.shards import list_shards, sealed, shard_index, shard_path, write_shard
+from negcap.pipelines.engine.storage import files_below
 from negcap.pipelines.engine.tables import read_table
 
 
@@ -35,9 +36,8 @@ def rows_of(run: Path, table: str) -> list[dict[str, Any]]:
 
 
 def content(folder: Path) -> dict[str, bytes]:
-    """Every file of a folder, by its path in it."""
-    files = (path for path in sorted(folder.rglob("*")) if path.is_file())
-    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
+    """Every file of a folder, on a disk or a store, by its path in it."""
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files_below(folder)}
 
 
 def replace_shard(shard: Path, table: pa.Table) -> None:

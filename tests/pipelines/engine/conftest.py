@@ -109,9 +109,6 @@ class DaskProcesses:
         quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
         self.started.append(subprocess.Popen(command, env=env, cwd=self.folder, **quiet))  # type: ignore[call-overload]
 
-    def start_scheduler(self, *words: str, **environment: str) -> None:
-        self.start("scheduler", "--host", "127.0.0.1", "--port", "0", *words, **environment)
-
     def start_scheduler_here(self) -> None:
         """A scheduler in this process, which is cheaper."""
         self.cluster = LocalCluster(n_workers=0, host="127.0.0.1", dashboard_address=None)
@@ -146,7 +143,7 @@ def dask_processes(tmp_path: Path) -> Iterator[DaskProcesses]:
         yield processes
 
 
-def wait_for(is_true: Callable[[], object], seconds: float = 60) -> None:
+def wait_for(is_true: Callable[[], object], seconds: float = 300) -> None:
     """Wait until something is true, or so long."""
     deadline = time.monotonic() + seconds
     while not is_true() and time.monotonic() < deadline:

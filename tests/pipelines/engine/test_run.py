@@ -4,10 +4,8 @@ import io
 import os
 import signal
 import subprocess
-import sys
 from contextlib import closing
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from random import Random
 
@@ -17,7 +15,7 @@ import pytest
 
 from negcap.pipelines.engine import run as run_module
 from negcap.pipelines.engine.cluster import Distributed
-from negcap.pipelines.engine.errors import OUT_OF_MEMORY, OtherConfigError, StageError
+from negcap.pipelines.engine.errors import OtherConfigError, StageError
 from negcap.pipelines.engine.manifest import read_manifest
 from negcap.pipelines.engine.progress import Progress, Reports
 from negcap.pipelines.engine.run import Execution, batches, run_stage
@@ -25,10 +23,8 @@ from negcap.pipelines.engine.shards import list_shards, shard_path
 from negcap.pipelines.engine.tables import read_table
 from tests.conftest import ROOT
 from tests.pipelines.engine.conftest import wait_for
-from tests.pipelines.engine.toy_stages import COUNT, SPLIT, TEXTS, ToyConfig, run_toys, tree, write_captions
+from tests.pipelines.engine.toy_stages import COUNT, DRIVER, SPLIT, TEXTS, ToyConfig, run_toys, tree, write_captions
 from tests.tables import flip, halve
-
-DRIVER = [sys.executable, "-m", "tests.pipelines.engine.toy_stages"]
 
 
 def rows(run: Path, table: str) -> pa.Table:
@@ -50,58 +46,32 @@ def test_every_table_and_count_is_made_whatever_the_size_of_shards(run, tmp_path
         assert rows(other, table).equals(rows(run, table))
 
 
-@pytest.mark.dask
-@pytest.mark.parametrize("number", [1, 2])
-def test_one_worker_and_two_write_the_same_bytes(run, expected, number, workers_of_two, monkeypatch):
-    client = workers_of_two.client
-    workers = list(client.nthreads())[:number]
-    monkeypatch.setattr(client, "get_executor", partial(client.get_executor, workers=workers))
-    run_toys(run, pool=workers_of_two)
-    assert len(workers) == number and tree(run) == expected
-
-
-class Recording(Progress):
-    """Keeps every call of advance."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.calls: list[tuple[int, float]] = []
-
-    def advance(self, captions: int, steps: float = 1) -> None:
-        super().advance(captions, steps)
-        self.calls.append((captions, steps))
-
-
-@pytest.mark.parametrize("stage, function", [(COUNT, "partial"), (COUNT, "finish"), (SPLIT, "apply")])
-def test_a_stage_that_fails_prints_no_line_of_progress(run, stage, function):
-    def fail(*_: object, **__: object) -> None:
-        raise RuntimeError("broken")
-
-    run_stage(COUNT, run, ToyConfig(seed=int(stage is COUNT)), Execution())
-    progress = Progress(io.StringIO())
-    with pytest.raises(StageError, match="broken"):
-        run_stage(replace(stage, **{function: fail}), run, ToyConfig(), Execution(progress=progress, overwrite=True))
-    assert progress._stream.getvalue() == "" and not progress.timings
-
-
-def slow(seconds: str) -> None:
+def set_delay(seconds: str) -> None:
     os.environ["TOY_SECONDS"] = seconds
 
 
 def test_batches_of_a_shard_are_reported_while_it_is_made_and_change_no_byte(run, expected, pool, monkeypatch):
-    monkeypatch.setenv("TOY_SECONDS", "0.02")
+    """In this process and in two workers."""
+    calls: list[tuple[int, float]] = []
+
+    class Recording(Progress):
+        def advance(self, captions: int, steps: float = 1) -> None:
+            super().advance(captions, steps)
+            calls.append((captions, steps))
+
     progress = Recording()
+    monkeypatch.setenv("TOY_SECONDS", "0.01")
     if isinstance(pool, Distributed):
-        pool.client.run(slow, "0.02")
+        pool.client.run(set_delay, "0.01")
     for stage in (COUNT, replace(SPLIT, batch=3)):
-        progress.calls.clear()
+        calls.clear()
         run_stage(stage, run, ToyConfig(), Execution(pool, progress), metadata={"made_by": "tests"})
     if isinstance(pool, Distributed):
-        pool.client.run(slow, "0")
+        pool.client.run(set_delay, "0")
     assert tree(run) == expected
-    assert len([steps for captions, steps in progress.calls if steps < 0.9]) > 10  # of 10 shards of 4 batches each
-    assert sum(captions for captions, _ in progress.calls) == 97
-    assert sum(steps for _, steps in progress.calls) == pytest.approx(10)
+    assert len([steps for captions, steps in calls if steps < 0.9]) > 10  # of 10 shards of 4 batches each
+    assert sum(captions for captions, _ in calls) == 97
+    assert sum(steps for _, steps in calls) == pytest.approx(10)
     assert [(t.stage, t.captions, t.shards) for t in progress.timings] == [("count", 97, 11), ("split", 97, 10)]
 
 
@@ -130,7 +100,7 @@ def test_a_batch_holds_whole_images():
     table = pa.table({"image_id": list("aabccc")})
     for size, cut in {1: "aa b ccc", 2: "aa bccc", 3: "aab ccc", 9: "aabccc"}.items():
         assert ["".join(batch["image_id"].to_pylist()) for batch in batches(table, size)] == cut.split()
-        assert [len(batch) for batch in batches(table.slice(0, 0), size)] == [0]
+    assert [len(batch) for batch in batches(table.slice(0, 0), 1)] == [0]
 
 
 def test_a_second_run_makes_again_what_is_damaged_and_touches_nothing_else(toys, expected, monkeypatch):
@@ -173,14 +143,14 @@ def test_another_config_or_input_is_refused_and_overwrites_on_demand(toys, expec
     assert {len(list_shards(toys / table)) for table in ("captions", "words", "short")} == {2}
 
 
-@pytest.mark.parametrize("error", [MemoryError(OUT_OF_MEMORY), pa.ArrowMemoryError("malloc of size 7 failed")])
-def test_a_lack_of_memory_is_told_with_what_to_do(run, error):
+def test_a_lack_of_memory_is_told_with_what_to_do_and_no_line_of_progress(run):
     def fail(*_: object) -> None:
-        raise error
+        raise pa.ArrowMemoryError("malloc of size 7 failed")
 
-    with pytest.raises(StageError, match="^count stopped at captions/part-00000.parquet: out of memory: ") as caught:
-        run_stage(replace(COUNT, partial=fail), run, ToyConfig(), Execution())
-    assert str(error)[:9] in str(caught.value) and "MemoryError" not in str(caught.value)
+    lines = io.StringIO()
+    with pytest.raises(StageError, match="^count stopped at .*part-00000.parquet: out of memory: .*: malloc of size 7"):
+        run_stage(replace(COUNT, partial=fail), run, ToyConfig(), Execution(progress=Progress(lines)))
+    assert lines.getvalue() == ""
 
 
 def test_what_fails_is_named_in_one_line_and_finished_shards_stay(tmp_path, pool):
@@ -216,33 +186,17 @@ def test_a_shard_that_kills_every_worker_is_named(run, monkeypatch):
 @pytest.mark.dask
 def test_a_run_killed_as_a_whole_is_completed_to_the_same_bytes(run, expected):
     process = subprocess.Popen([*DRIVER, str(run)], cwd=ROOT, env={**os.environ, "TOY_SECONDS": "0.2"})
-    wait_for(lambda: list_shards(run / "words"), 30)
+    wait_for(lambda: list_shards(run / "words"))
     workers = psutil.Process(process.pid).children(recursive=True)
     process.send_signal(signal.SIGKILL)
     assert process.wait() == -signal.SIGKILL
-    assert not psutil.wait_procs(workers, timeout=15)[1]
+    assert not psutil.wait_procs(workers, timeout=60)[1]
     assert 0 < len(list_shards(run / "words")) < 10
     manifest = read_manifest(run / "words")
     assert manifest is not None and not manifest.complete
     (run / "_manifests" / "part-00009.parquet.0a0b.tmp").write_bytes(b"half")
     run_toys(run)
     assert tree(run) == expected
-
-
-@pytest.mark.dask
-def test_a_running_scheduler_is_left_running_and_its_death_is_one_line(run, tmp_path, expected, dask_processes):
-    dask_processes.start_scheduler()
-    dask_processes.start_worker(TOY_SECONDS="0.1")
-    address = dask_processes.address()
-    assert address.startswith("tcp://")
-    run_toys(run, scheduler=address)
-    assert tree(run) == expected
-    run_toys(run, ToyConfig(seed=2), scheduler=address, overwrite=True)
-    other = write_captions(tmp_path / "other", TEXTS, 10)
-    with subprocess.Popen([*DRIVER, str(other), address], cwd=ROOT, stderr=subprocess.PIPE, text=True) as driver:
-        wait_for(lambda: driver.poll() is not None or list_shards(other / "words"))
-        dask_processes.started[0].kill()
-        assert driver.communicate(timeout=60)[1] == "the Dask scheduler was lost; run again to go on\n"
 
 
 def test_a_worker_with_other_code_is_refused(run, monkeypatch):

@@ -19,15 +19,15 @@ import pyarrow.compute as pc
 from negcap.augment.settings import Settings
 from negcap.pipelines.engine.cluster import Executor, executor
 from negcap.pipelines.engine.errors import EngineError
-from negcap.pipelines.engine.manifest import Identity
-from negcap.pipelines.engine.output import Output
 from negcap.pipelines.engine.progress import Progress
 from negcap.pipelines.engine.run import Execution, run_stage
+from negcap.pipelines.engine.shards import list_shards
 from negcap.pipelines.engine.stage import ReduceStage, Spread, Stage, StageResult
 from negcap.pipelines.engine.tables import WholeTable
 from negcap.schemas.captions import CAPTIONS
 from negcap.schemas.fields import int64, schema, text
 from tests.runs import caption_row
+from tests.tables import content, write_table
 
 KEY = text("key into captions")
 WORDS = schema("words", 1, caption_id=KEY, word=text("a word"), rank=int64("how often the corpus has it"))
@@ -37,13 +37,12 @@ COUNTS = schema("counts", 1, word=text("a word"), count=int64("how often"))
 TEXTS = [f"a dog chases {i} birds {'near' if i % 3 else 'over'} the pond" if i % 5 else f"cats {i}" for i in range(97)]
 
 
+DRIVER = [sys.executable, "-m", "tests.pipelines.engine.toy_stages"]  # run_toys in a process of its own, see below
+
+
 def tree(run: Path) -> dict[str, bytes]:
     """Every file of a run but its captions, by name."""
-    return {
-        path.relative_to(run).as_posix(): path.read_bytes()
-        for path in sorted(run.rglob("*"))
-        if path.is_file() and path.parent.name != "captions"
-    }
+    return {name: data for name, data in content(run).items() if not name.startswith("captions/")}
 
 
 class ToyConfig(Settings):
@@ -112,14 +111,12 @@ COUNT = ReduceStage(
 
 
 def write_captions(run: Path, texts: list[str], shard_size: int) -> Path:
-    """A finished captions table with so many captions a shard, each of an image of its own."""
-    identity = Identity("ingest", {"shard_size": shard_size}, {}, ("captions",), "", {"texts": str(len(texts))})
-    output = Output(run, identity, {"captions": CAPTIONS}, overwrite=True)
+    """A finished captions table with so many captions a shard, each of an image of its own, in place of another."""
+    for shard in list_shards(run / "captions"):
+        shard.unlink()
     rows = [caption_row(text, str(number)) for number, text in enumerate(texts)]
-    shards = [rows[start : start + shard_size] for start in range(0, len(rows), shard_size)]
-    tables = [pa.Table.from_pylist(shard, CAPTIONS) for shard in shards]
-    results = [StageResult({"captions": table}, {"captions": len(table)}) for table in tables]
-    output.finish([output.write(index, result) for index, result in enumerate(results)])
+    for index, start in enumerate(range(0, len(rows), shard_size)):
+        write_table(run, "captions", pa.Table.from_pylist(rows[start : start + shard_size], CAPTIONS), index)
     return run
 
 

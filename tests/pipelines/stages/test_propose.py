@@ -8,28 +8,18 @@ from typing import Any
 import pytest
 
 from negcap.pipelines.cli import main
+from negcap.pipelines.engine.tables import verify
 from negcap.pipelines.stages.vet import read_verdict
 from negcap.pipelines.tables.pairs import likelihoods, p_true_by_readers
+from tests.cases import cases_of
 from tests.conftest import HERE
 from tests.pipelines.endpoint.server import Server, serving
 from tests.runs import caption_row, write_run
 from tests.tables import rows_of
 
-# What the server answers, by caption: kept are the texts with None, the others are refused for the reason.
-ANSWERS: dict[str, list[tuple[str, str | None]]] = {
-    "A dog sleeps on a red couch.": [
-        ("A cat sleeps on a red couch.", None),
-        ("A dog sleeps on a red sofa.", "caption_says_so"),
-        ("A dog sleeps on a red couch.", "unchanged"),
-    ],
-    "A puppy on a sofa.": [("A kitten on a sofa.", None), ("A kitten on a sofa.", "repeated")],
-    "Two men ride horses on a beach.": [
-        ("Two men ride camels on a beach.", None),
-        ("Two men ride an horses.", "ungrammatical"),
-    ],
-    "A woman reads a book in a park.": [],  # prose
-    "A boy throws a ball to a girl.": [],  # HTTP 400
-}
+# What the server answers, by caption: texts, and why each is refused, or "none".
+ANSWERS = cases_of(__file__)["propose"]["answers"]
+PROPOSED = [(text, None if why == "none" else why) for answers in ANSWERS.values() for text, why in answers]
 IMAGES = (1, 1, 2, 3, 4)  # of these captions
 
 
@@ -69,22 +59,17 @@ def test_proposals_are_judged_and_all_are_kept_with_reasons(run, capsys):
         assert propose(run, server) == 0
         said = capsys.readouterr().out
         assert "9 proposals for 5 captions: 3 kept (33.3 %)" in said and "spent now: 4 requests, 120 tokens" in said
-        assert "5 requests: 4 answered (0 from the cache), 1 refused, 0 not sent" in said and "kept: 1,333" in said
-        judged = rows_of(run, "judged")
-        expected = [(text, reason) for answers in ANSWERS.values() for text, reason in answers]
-        expected += [("I am sorry, I cannot write false captions.", "malformed")]
-        expected += [("HTTP 400 Bad Request: content filter", "refused")]
-        assert [(row["text"], row["reason"]) for row in judged] == expected
-        for row in judged:
-            assert row["asked"] == "replace_object" and len(row["prompt"]) == 64 and row["temperature"] == 0.5
-            model = ("", "") if row["reason"] == "refused" else ("mock-1", "fp_mock")
-            assert (row["source"], row["fingerprint"]) == model
-        kept = {text for text, reason in expected if reason is None}
-        assert {row["text"] for row in rows_of(run, "negatives")} == kept
-        assert main(["info", str(run), "--verify"]) == 0
         assert propose(run, server) == 0
         assert "4 answered (4 from the cache)" in capsys.readouterr().out
         assert len(server.bodies) == 6  # only the refused request was sent again
+    judged = rows_of(run, "judged")
+    unusable = [("I am sorry, I cannot write false captions.", "malformed")]
+    unusable += [("HTTP 400 Bad Request: content filter", "refused")]
+    assert [(row["text"], row["reason"]) for row in judged] == [*PROPOSED, *unusable]
+    assert {(row["asked"], row["temperature"], len(row["prompt"])) for row in judged} == {("replace_object", 0.5, 64)}
+    assert {row["source"] for row in judged if row["reason"] != "refused"} == {"mock-1"}
+    assert [row["text"] for row in rows_of(run, "negatives")] == [text for text, reason in PROPOSED if reason is None]
+    assert not verify(run).problems
 
 
 def test_a_larger_budget_continues_and_a_broken_server_stops_in_one_line(run, capsys):
@@ -118,15 +103,15 @@ def test_prompts_are_edited_by_copying_them(run, tmp_path, capsys):
     path = folder / "replace_object.txt"
     path.write_text(path.read_text().replace("You write", "Write"))
     with serving(known_quality) as server:
-        assert propose(run, server, "--prompts", str(folder)) == 0
+        assert propose(run, server, "--prompts", str(folder), "--max-requests", "1") == 0
         assert server.bodies[0]["messages"][0]["content"].startswith("Write negative captions")
         path.write_text("no dashes")
         assert propose(run, server, "--prompts", str(folder)) == 2
     assert f"{path}: is not a prompt: it must have a line of three dashes" in capsys.readouterr().err
 
 
-def vet(run: Path, server: Server, *more: str) -> int:
-    return main(["vet", str(run), "--url", server.url, "--model", "mock", "--quiet", *more])
+def vet(run: Path, server: Server, *more: str, model: str = "mock") -> int:
+    return main(["vet", str(run), "--url", server.url, "--model", model, "--quiet", *more])
 
 
 def reader(body: dict[str, Any], number: int) -> dict[str, Any]:
@@ -153,41 +138,24 @@ def test_pairs_are_read_in_both_orders_and_only_what_no_reader_refuses_is_publis
     capsys.readouterr()
     with serving(reader) as server:
         assert vet(run, server, "--json") == 0
-        assert len(server.bodies) == 6 and not any("." in b["messages"][-1]["content"] for b in server.bodies)
+        assert len(server.bodies) == 6 and not any("." in body["messages"][-1]["content"] for body in server.bodies)
         (report,) = json.loads(capsys.readouterr().out)
         assert (report["reader"], report["reading"], report["negatives"], report["unread"]) == ("mock", "blind", 3, 0)
         shares = {name: round(report[name]["percent"] * 0.06) for name in ("told", "odd", "both_true", "steady")}
         assert shares == {"told": 4, "odd": 2, "both_true": 2, "steady": 2} and round(report["first"]["percent"]) == 83
-        verdicts = rows_of(run, "verdicts")
-        assert {row["first"] for row in verdicts} == {"caption", "negative"} and verdicts[0]["confidence"] == 0.75
+        assert {row["first"] for row in rows_of(run, "verdicts")} == {"caption", "negative"}
         assert vet(run, server) == 0 and len(server.bodies) == 6
-        assert main(["vet", str(run), "--url", server.url, "--model", "other", "--quiet"]) == 0
-        assert {row["reader"] for row in rows_of(run, "verdicts")} == {"mock", "other"} and len(server.bodies) == 12
+        assert vet(run, server, model="other") == 0 and len(server.bodies) == 12
+        assert {row["reader"] for row in rows_of(run, "verdicts")} == {"mock", "other"}
     assert main(publish) == 0
     files = [path for path in (tmp_path / "out").glob("*.json") if "croissant" not in path.name]
     published = [row["negative_caption"] for path in files for row in json.loads(path.read_text()).values()]
     assert published == ["A cat sleeps on a red couch."]
 
 
-def test_refinement_takes_only_what_readers_accept(sample_copy):
-    def refuses_much(body: dict[str, Any], number: int) -> dict[str, Any]:
-        text = body["messages"][-1]["content"]
-        return {"text": json.dumps({"choice": "A", "odd": "none", "both": sum(map(ord, text)) % 3 == 0})}
-
-    with serving(refuses_much) as server:
-        assert vet(sample_copy, server, "--operator", "attribute", "--sample", "60") == 0
-        assert len(server.bodies) > 40
-    assert main(["refine", str(sample_copy), "--operator", "attribute", "--vetted", *HERE]) == 0
-    verdicts = rows_of(sample_copy, "verdicts")
-    refused = {row["negative_id"] for row in verdicts if row["both_true"]}
-    kept = {row["negative_id"] for row in rows_of(sample_copy, "refined")}
-    assert refused and kept and kept <= {row["negative_id"] for row in verdicts} - refused
-
-
 def test_negatives_are_read_with_their_photos(proposed, tmp_path):
     run = Path(shutil.copytree(proposed, tmp_path / "run"))
-    (tmp_path / "photos").mkdir()
-    (tmp_path / "photos" / "1.jpg").write_bytes(b"1")
+    (tmp_path / "1.jpg").write_bytes(b"1")
 
     def sees(body: dict[str, Any], number: int) -> dict[str, Any]:
         image, text = body["messages"][-1]["content"]
@@ -195,10 +163,9 @@ def test_negatives_are_read_with_their_photos(proposed, tmp_path):
         return {"text": json.dumps({"false": "cat" in text["text"], "odd": False, "confidence": 1})}
 
     with serving(sees) as server:
-        assert vet(run, server, "--reading", "image", "--images", str(tmp_path / "photos")) == 0
-        assert len(server.bodies) == 2
-    found = {(row["image_id"], row["false"], row["problem"]) for row in rows_of(run, "verdicts")}
-    assert found == {("1", True, ""), ("1", False, ""), ("2", None, "no_image")}
+        assert vet(run, server, "--reading", "image", "--images", str(tmp_path)) == 0
+    read = {(row["image_id"], row["false"], row["problem"]) for row in rows_of(run, "verdicts")}
+    assert read == {("1", True, ""), ("1", False, ""), ("2", None, "no_image")}
 
 
 def test_what_readers_of_the_photo_say_is_a_probability(proposed):
@@ -209,14 +176,16 @@ def test_what_readers_of_the_photo_say_is_a_probability(proposed):
     assert p_true_by_readers(proposed) == {}
 
 
-@pytest.mark.parametrize("text, first, found", [
+@pytest.mark.parametrize("text, first, read", [
     ('{"choice": "b", "odd": "Both", "both": "no"}', "negative", (True, "both", False)),
     ('<think>{"choice": 1}</think> {"choice": "A", "odd": "b", "both": true}', "caption", (True, "negative", True)),
 ])  # fmt: skip
-def test_verdicts_are_read_out_of_answers(text, first, found):
-    read = read_verdict(text, first)
-    assert (read["told"], read["odd"], read["both_true"]) == found
+def test_verdicts_are_read_out_of_answers(text, first, read):
+    verdict = read_verdict(text, first)
+    assert (verdict["told"], verdict["odd"], verdict["both_true"]) == read
 
-    for wrong in ("", "A", "[1]", '{"choice": "C", "odd": "none", "both": true}', '{"choice": "A"}'):
-        with pytest.raises(ValueError, match="must be|must be true or false"):
-            read_verdict(wrong, "caption")
+
+@pytest.mark.parametrize("answer", ["", "A", "[1]", '{"choice": "C", "odd": "none", "both": true}', '{"choice": "A"}'])
+def test_what_is_no_verdict_is_refused(answer):
+    with pytest.raises(ValueError, match="must be|must be true or false"):
+        read_verdict(answer, "caption")

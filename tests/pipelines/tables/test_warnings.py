@@ -1,25 +1,29 @@
 """What a build warns of: captions in other languages, lemmas, one text many times, other worlds, rejected records."""
 
 from collections.abc import Callable, Sequence
-from itertools import islice, product
+from itertools import product
 from pathlib import Path
 
 import pytest
 
 from negcap.pipelines.cli import main
+from tests.conftest import HERE
 
 Warned = Callable[..., str]
 ENGLISH, GERMAN = "A brown dog runs across a field.", "Ein brauner Hund läuft über ein Feld."
-WHO, DOES = ("man", "woman", "boy", "girl", "child"), ("rides a horse", "kicks a ball", "eats an apple", "reads a book")
-WHERE = ("in a park", "on a beach", "near a house", "at a table")
-EVERYDAY = [f"A {who} {does} {where}." for who, does, where in product(WHO, DOES, WHERE)]
-AERIAL = [
-    f"{how} storage tanks stand beside the {where} of a {what}."
-    for how, where, what in product(("Many", "Some", "Four", "Several"), ("runway", "pier", "depot", "silo", "dock"),
-                                    ("refinery", "viaduct", "cargo harbour", "container yard", "reservoir"))
-]  # fmt: skip
-LEMMAS = [f"A {who} {does} near the {what} ." for who, does, what in product(
-    WHO, ("ride a horse", "be kick a ball", "eat an apple"), ("house", "tree", "wall"))]  # fmt: skip
+
+
+def combined(pattern: str, *words: str) -> list[str]:
+    """A pattern with every combination of words, given between commas for each of its places."""
+    return [pattern.format(*chosen) for chosen in product(*(choice.split(",") for choice in words))]
+
+
+WHO = "man,woman,boy,girl,child"
+DOES = "rides a horse,kicks a ball,eats an apple,reads a book"
+EVERYDAY = combined("A {} {} {}.", WHO, DOES, "in a park,on a beach,near a house,at a table")
+LEMMAS = combined("A {} {} near the {} .", WHO, "ride a horse,be kick a ball,eat an apple", "house,tree,wall")
+THERE, OF = "runway,pier,depot,silo,dock", "refinery,viaduct,cargo harbour,container yard,reservoir"
+AERIAL = combined("{} storage tanks stand beside the {} of a {}.", "Many,Some,Four,Several", THERE, OF)
 REPEATED = [*[ENGLISH] * 10, *EVERYDAY[:40]]
 NOT_ENGLISH, SAME, LEMMA, FAR = "do not look English", "are the same text", "dictionary forms", "everyday photos"
 
@@ -28,12 +32,11 @@ NOT_ENGLISH, SAME, LEMMA, FAR = "do not look English", "are the same text", "dic
 def warnings_of(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Warned:
     """What is said on stderr about a file when it is read, and parsed if asked for."""
 
-    def warned(lines: Sequence[str] | bytes, *flags: str, name: str = "captions.txt", parsed: bool = False) -> str:
+    def warned(lines: Sequence[str], *flags: str, name: str = "captions.txt", encoding: str = "utf-8") -> str:
         file = tmp_path / name
-        file.write_bytes(lines if isinstance(lines, bytes) else "\n".join(lines).encode())
-        only = ["--only", "ingest", *(["--only", "parse", "--only", "lexicon"] if parsed else [])]
-        here = ["--output", str(tmp_path / "run"), "--scheduler", "synchronous", "--quiet", "--overwrite"]
-        assert main(["build", str(file), *only, *here, *flags]) == 0
+        file.write_text("\n".join(lines), encoding)
+        only = () if "--only" in flags else ("--only", "ingest")
+        assert main(["build", str(file), "--output", str(tmp_path / "run"), *only, *HERE, *flags]) == 0
         return capsys.readouterr().err
 
     return warned
@@ -56,19 +59,19 @@ def test_captions_that_are_not_what_negcap_is_for_are_told_of(lines, flags, warn
 
 
 @pytest.mark.parametrize(("lines", "warned"), [(EVERYDAY * 2, False), (AERIAL, True), (AERIAL[:20], False)])
-def test_captions_far_from_everyday_photos_are_told_of(lines: list[str], warned: bool, warnings_of: Warned) -> None:
-    warning = warnings_of(lines, parsed=True)
+def test_captions_far_from_everyday_photos_are_told_of(lines, warned, warnings_of):
+    warning = warnings_of(lines, "--only", "ingest", "--only", "parse", "--only", "lexicon")
     assert all((part in warning) is warned for part in (FAR, "tank", "cloze CAPTIONS --continue shipped"))
 
 
 @pytest.mark.parametrize(("bad", "warned"), [(1, False), (2, True), (5, True)])
 def test_many_rejected_records_are_told_of_with_the_commonest_reason(bad, warned, warnings_of):
-    rows = [f"{number}.jpg,{text}" for number, text in enumerate(islice(EVERYDAY, 60 - bad))]
+    rows = [f"{number}.jpg,{text}" for number, text in enumerate(EVERYDAY[: 60 - bad])]
     warning = warnings_of(["image,caption", *rows, "../a.jpg,A dog.", *["x.jpg,."] * (bad - 1)], name="a.csv")
     assert (f"{bad} of 60 records rejected" in warning) is warned
     assert ("most (4) as no_text, such as a.csv:58: caption must have a word" in warning) is (bad == 5)
 
 
-def test_records_that_are_not_utf8_are_told_of_with_what_to_do(warnings_of: Warned) -> None:
-    warning = warnings_of("image,caption\n1.jpg,A café.\n2.jpg,A dog.\n".encode("cp1252"), name="a.csv")
+def test_records_that_are_not_utf8_are_told_of_with_what_to_do(warnings_of):
+    warning = warnings_of(["image,caption", "1.jpg,A café.", "2.jpg,A dog."], name="a.csv", encoding="cp1252")
     assert "not UTF-8: 1; if the file is of Windows or Latin-1, iconv" in warning
