@@ -32,9 +32,20 @@ def pytest_configure(config: pytest.Config) -> None:
     dozens of processes that import it.
     """
     gc.set_threshold(100_000, 50, 1000)
+    config.pluginmanager.register(RootIsNoTestPackage())
     if not hasattr(config, "workerinput"):
         for layer in LAYERS:
             compileall.compile_dir(ROOT / layer, quiet=2)
+
+
+class RootIsNoTestPackage:
+    """Keeps pytest from importing the root of the repository, which is the package `negcap`, under its folder's name.
+
+    That fails where the name is no identifier, as that of a clone into `negcap-main`.
+    """
+
+    def pytest_collect_directory(self, path: Path, parent: pytest.Collector) -> pytest.Dir | None:
+        return pytest.Dir.from_parent(parent, path=path) if path == ROOT else None
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
