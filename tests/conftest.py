@@ -117,8 +117,7 @@ def made_once(tmp_path_factory: pytest.TempPathFactory, name: str, make: Callabl
 @pytest.fixture(scope="session")
 def sample_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of the sample's first 40 images with every operator, made verb by verb; see `sample_copy` to change it."""
-    own = ["--set", "lexicon=own"]
-    every = ["--preset", "all"]
+    own, every = ["--set", "lexicon=own"], ["--preset", "all"]
     options = {"lexicon": own, "truth": own, "balance": [*own, *every], "negatives": every}
 
     def make(run: Path) -> None:
