@@ -210,19 +210,7 @@ def onnx(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 # conv (3 -> 4, 2x2, stride 2) "map" -> ReLU -> mean of regions "pooled" -> "classes"; ONNX's own text format
-MODEL = """
-<ir_version: 8, opset_import: ["" : 17]>
-small (float[{batch},{shape}] image) => (float[{batch},2] classes, float[{batch},4,h,w] relu, float[{batch},4] pooled)
-<float[4,3,2,2] weights = {{{weights}}}, float[4,2] head = {{1,1,1,1,1,1,1,1}}>
-{{
-  turned = Transpose <perm = {axes}> (image)
-  map = Conv <strides = [2,2]> (turned, weights)
-  relu = Relu (map)
-  mean = GlobalAveragePool (relu)
-  pooled = Flatten (mean)
-  classes = MatMul (pooled, head)
-}}
-"""
+MODEL = Path(__file__).with_name("model.txt").read_text("utf-8")
 
 
 def save_model(path: Path, text: str) -> Path:

@@ -17,49 +17,7 @@ from tests.pipelines.publish.fixtures import write_images
 from tests.tables import rows_of
 
 pytestmark = IN_BROWSER
-# The page stands in a frame, in which scripts are off; the script is its parent's.
-WRAPPER = """<!DOCTYPE html><meta charset="utf-8"><meta name="color-scheme" content="light dark">
-<iframe id="frame" sandbox="allow-same-origin" style="width:1280px;height:900px;border:0" srcdoc="{page}"></iframe>
-<pre id="result"></pre>
-<script>
-frame.onload = () => {{
-  const page = frame.contentDocument, view = frame.contentWindow;
-  const seen = node => node.checkVisibility() && node.getClientRects().length > 0;
-  const all = selector => [...page.querySelectorAll(selector)];
-  result.textContent = JSON.stringify((() => {{ {script} }})());
-}};
-</script>"""
-FILTERS = """
-  const state = () => ({
-    operators: all('.browse .operator').filter(seen).map(node => node.querySelector('h3').textContent),
-    made: all('.browse .made ol > li').filter(seen).length,
-    reasons: [...new Set(all('.browse .refused .reason').filter(seen).map(node => node.firstChild.data.trim()))],
-    plots: all('.browse svg.plot').filter(seen).length,
-    nothing: all('.nothing').filter(seen).length,
-    controls: all('#controls .controls ol > li').filter(seen).length,
-  });
-  const label = node => node.parentElement.firstChild.nextSibling.data.trim();
-  const choose = (group, name) => all(group + ' input').find(node => label(node) == name).click();
-  const result = {start: state(), operators: {}, reasons: {}};
-  for (const node of all('.by-operator input:not(#all)')) { node.click(); result.operators[label(node)] = state(); }
-  page.getElementById('all').click();
-  const reasons = all('.by-reason input:not(#every, #kept)');
-  for (const node of reasons) { node.click(); result.reasons[label(node)] = state(); }
-  page.getElementById('kept').click(); result.kept = state();
-  page.getElementById('every').click(); result.end = state();
-  choose('.by-operator', 'noun'); choose('.by-reason', 'sibling quantity'); result.none = state();
-  return result;
-"""
-WIDTHS = """
-  const wide = page.documentElement, result = [];
-  for (const width of [320, 400, 700, 1100, 1400]) {
-    frame.style.width = width + 'px';
-    const beyond = all('main *, header *, footer *').filter(node => !node.closest('.wide, svg, del, ins') && seen(node)
-      && node.getBoundingClientRect().right > view.innerWidth + 1).map(node => node.outerHTML.slice(0, 80));
-    result.push([view.innerWidth, wide.scrollWidth - wide.clientWidth, ...beyond]);
-  }
-  return result;
-"""
+SCRIPTS = Path(__file__).with_name("browser")
 
 
 @pytest.fixture(scope="module")
@@ -78,15 +36,15 @@ def page(written: Path) -> str:
 
 
 def browse(page: str, script: str, tmp_path: Path) -> Any:
-    """What a script returns that looks at the page in a frame."""
-    wrapper = tmp_path / "wrapper.html"
-    wrapper.write_text(WRAPPER.format(page=html.escape(page), script=script), encoding="utf-8")
-    shown = document(wrapper.as_uri(), tmp_path).partition('<pre id="result">')[2].partition("</pre>")[0]
-    return json.loads(html.unescape(shown))
+    """What a script returns that looks at the page in a frame, in which scripts are off."""
+    wrapper = (SCRIPTS / "wrapper.html").read_text("utf-8").replace("SCRIPT", (SCRIPTS / script).read_text("utf-8"))
+    (tmp_path / "wrapper.html").write_text(wrapper.replace("PAGE", html.escape(page)), encoding="utf-8")
+    shown = document((tmp_path / "wrapper.html").as_uri(), tmp_path)
+    return json.loads(html.unescape(shown.partition('<pre id="result">')[2].partition("</pre>")[0]))
 
 
 def test_the_filters_work_without_a_script_of_the_page(page: str, sample_run: Path, tmp_path: Path) -> None:
-    found = browse(page, FILTERS, tmp_path)
+    found = browse(page, "filters.js", tmp_path)
     figures = collect(sample_run)
     operators = [name for name, family in figures.families.items() if family != POSITIVE]
     start = found["start"]
@@ -109,7 +67,7 @@ def test_the_filters_work_without_a_script_of_the_page(page: str, sample_run: Pa
 
 
 def test_nothing_runs_out_of_the_window(page: str, tmp_path: Path) -> None:
-    assert browse(page, WIDTHS, tmp_path) == [[width, 0] for width in (320, 400, 700, 1100, 1400)]
+    assert browse(page, "widths.js", tmp_path) == [[width, 0] for width in (320, 400, 700, 1100, 1400)]
 
 
 def is_negative_of_noun(row: dict[str, Any]) -> bool:
