@@ -253,18 +253,6 @@ def test_a_long_answer_is_not_read_again_at_every_character(text: str) -> None:
     assert time.process_time() - began < 3
 
 
-def test_the_server_says_how_long_to_wait(tmp_path: Path) -> None:
-    times: list[float] = []
-
-    def limits(body: dict[str, Any], number: int) -> dict[str, Any]:
-        times.append(time.monotonic())
-        return {"status": 429, "headers": {"Retry-After": "0.5"}} if number == 0 else echo(body, number)
-
-    with serving(limits) as server:
-        ask(server.url, tmp_path, ["one"])
-    assert times[1] - times[0] > 0.45
-
-
 @pytest.mark.parametrize("concurrency", [1, 8])
 @pytest.mark.parametrize("limits, sent", [({"max_requests": 5}, 5), ({"max_total_tokens": 220}, 7)])
 def test_the_budget_is_never_exceeded_and_counts_earlier_calls(limits, sent, concurrency, tmp_path):

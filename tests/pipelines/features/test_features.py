@@ -179,16 +179,6 @@ def test_bad_arguments_are_one_line(folder, photos, tmp_path, capsys):
     assert "must have images that can be read, has none" in capsys.readouterr().err
 
 
-def test_another_source_is_refused(folder, tmp_path, capsys):
-    run, sized = tmp_path / "run", ("--set", "shard_size=4")
-    extracted(run, folder, *sized)
-    np.save(folder / "dev_ims.npy", np.zeros((IDS, WIDTH), np.float16))
-    assert extract(folder, *sized, "--output", run) == 2
-    assert "its input dev_ims.npy has changed" in capsys.readouterr().err
-    assert extract(folder, *sized, "--limit", 9, "--overwrite", "--output", run) == 0
-    assert len(rows(run)) == 9
-
-
 def photo(path: Path, size: tuple[int, int] = (40, 30), seed: int = 0, **how: object) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     pixels = np.random.default_rng(seed).integers(0, 256, (size[1], size[0], 3), np.uint8)

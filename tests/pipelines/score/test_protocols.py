@@ -6,7 +6,6 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from negcap.pipelines.models.figures import ratios_with_intervals
 from negcap.pipelines.readers.pairs import CaptionWithNegatives, MultipleChoice, NamedImage, Negative, TwoImages
 from negcap.pipelines.score.protocols import Vectors, measure, unit
 from negcap.pipelines.score.test_set import TestSet, build_test_set, only_adds
@@ -152,12 +151,3 @@ def test_vectors_must_have_a_direction() -> None:
     for bad in (np.nan, np.inf, 0.0):
         with pytest.raises(ValueError, match="x must be finite and not zero, row 1 is not"):
             unit(np.array([[1.0, 1.0], [bad, bad]]), "x")
-
-
-def test_a_share_at_its_limit_has_an_interval_as_wide_as_its_cases_allow() -> None:
-    for cases, low in ((6, 61.0), (60, 94.0), (1, 20.7)):
-        sizes = np.zeros((80, 1))
-        sizes[:cases] = 4  # pairs of one image are no independent cases
-        all_right, none = (ratios_with_intervals(share * sizes, sizes, 0)[0] for share in (1, 0))
-        assert all_right.interval == pytest.approx((low, 100.0), abs=0.05)
-        assert none.interval == pytest.approx((0.0, 100 - low), abs=0.05)

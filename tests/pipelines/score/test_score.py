@@ -162,16 +162,14 @@ def test_published_sets_have_the_pairs_of_their_run(format: str, run: Path, phot
 def test_the_columns_of_its_first_row_say_what_a_file_of_a_set_is(tmp_path: Path) -> None:
     two = {"image_0": "a", "image_1": "b", "caption_0": "mug in grass", "caption_1": "grass in mug", "tag": "Relation"}
     (tmp_path / "examples.jsonl").write_text(json.dumps(two) + "\n")
-    choice = "image_path,correct_answer,caption_0,caption_1\nimages/c.jpg,1,A cat.,A dog.\n"
-    (tmp_path / "mcq.csv").write_text(choice)
     (tmp_path / "images.csv").write_text("image_id,path\n1,c.jpg\n")  # is passed over
-    pairs = "image,caption,negative,kind\nd.jpg,A cow.,A big cow.,x\nd.jpg,A cow.,A cat.,x\n"
-    (tmp_path / "pairs.csv").write_text(pairs)
+    (tmp_path / "mcq.csv").write_text("image_path,correct_answer,caption_0,caption_1\nc.jpg,1,A cat.,A dog.\n")
+    (tmp_path / "pairs.csv").write_text("image,caption,negative,kind\nd.jpg,A cow.,A big cow.,x\n")
     tests = read_test_set(tmp_path, ScoreConfig())
     assert tests.image_ids == ("a", "b", "c", "d") and list(tests.families) == ["Relation", "x"]
     assert tests.texts == ("mug in grass", "grass in mug", "A dog.", "A cat.", "A cow.", "A big cow.")
     assert tests.two_images.to_numpy().tolist() == [[0, 1, 0, 1, 0]] and tests.questions.false.tolist() == [[3]]
-    assert tests.pairs.to_numpy().astype(int).tolist() == [[3, 4, 5, -1, 1, 1, 1], [3, 4, 3, -1, 1, 0, 0]]
+    assert tests.pairs.to_numpy().astype(int).tolist() == [[3, 4, 5, -1, 1, 1, 1]]
     assert not len(read_test_set(tmp_path, ScoreConfig(operators=("x",), per_operator=1)).two_images)
     (tmp_path / "pairs.csv").write_text("image,caption,negative\n,A cow.,A cat.\n")
     with pytest.raises(ValueError, match="pairs.csv: must be a published set .*record 1: image must"):
@@ -222,20 +220,13 @@ def test_names_on_the_hub_are_read_from_its_cache(clip: Path, tmp_path: Path, mo
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.consumer("open_clip")
-def test_a_model_of_open_clip_by_its_weights_a_folder_or_a_name_on_the_hub(run, photos, tmp_path, monkeypatch):
+def test_a_model_of_open_clip_by_its_weights_or_a_name_on_the_hub(run, photos, tmp_path, monkeypatch):
     import open_clip as library
     import torch
     from safetensors.torch import save_file
 
     model = models.open_clip(tmp_path)
     weights = tmp_path / "tiny.pt"
-    about = json.loads((tmp_path / "architectures" / "tiny.json").read_text())
-    saved = tmp_path / "saved"
-    saved.mkdir()
-    (saved / "open_clip_config.json").write_text(json.dumps({"model_cfg": about, "preprocess_cfg": {}}))
-    torch.save(model.state_dict(), saved / "open_clip_pytorch_model.bin")
-    of_file, of_folder = (values(run, f"open_clip:{name}", config(photos)) for name in (f"tiny:{weights}", saved))
-    assert of_file == of_folder
     texts = ["a red kite", "a blue boat"]
 
     def check(name: str, clip: Any) -> None:
@@ -250,7 +241,6 @@ def test_a_model_of_open_clip_by_its_weights_a_folder_or_a_name_on_the_hub(run, 
     for name, kind, message in (
         (f"tinny:{weights}", ValueError, "open_clip has no architecture tinny; did you mean tiny?"),
         ("tiny:openai", FileNotFoundError, "hf download timm/vit_base_patch32_clip_224.openai open_clip_model"),
-        ("tiny:laion9b", FileNotFoundError, "no such file of weights, nor weights of tiny on the hub"),
     ):
         with pytest.raises(kind, match=message):
             OpenClipEncoder(name, CPU)
@@ -298,13 +288,3 @@ def test_weights_must_be_whole(run: Path, photos: Path, clip: Path, tmp_path: Pa
     save_file(weights, tmp_path / "cut" / "model.safetensors", {"format": "pt"})
     with pytest.raises(ValueError, match="must be those of the whole model, lack: text_projection.weight"):
         values(run, f"hf:{tmp_path / 'cut'}", config(photos))
-
-
-def test_missing_images_are_left_out_and_counted(run: Path, photos: Path, tmp_path: Path) -> None:
-    some = Path(copytree(photos, tmp_path / "some"))
-    for file in sorted(some.iterdir())[-3:]:
-        file.unlink()
-    with pytest.raises(FileNotFoundError, match="3 images missing from .*: p009.jpg, p010.jpg, p011.jpg;"):
-        read_test_set(run, config(some))
-    tests = read_test_set(run, config(some, skip_missing=True))
-    assert (len(tests.images), tests.missing) == (TESTS - 3, 3)
