@@ -24,7 +24,7 @@ LABELS = set(
     "ROOT acl acomp advcl advmod agent amod attr aux auxpass case cc ccomp compound conj dative det dobj expl mark "
     "npadvmod nsubj nsubjpass nummod oprd parataxis pcomp pobj poss prep prt punct relcl xcomp".split()
 )
-SMALL = ParserTrainingConfig(seed=7, width=32, depth=1, rows=500, hidden=16, epochs=4, batch_words=100)
+SMALL = ParserTrainingConfig(seed=7, width=32, depth=1, rows=500, hidden=16, epochs=5, batch_words=100)
 
 
 def arcs(tree: Tree) -> list[str]:
@@ -141,8 +141,8 @@ def test_lemmas_are_those_that_spacy_finds(pos: str, tables: dict[str, Any]) -> 
 def test_a_small_run(tmp_path: Path, tables: dict[str, Any]) -> None:
     lines: list[str] = []
     config = SMALL.changed(learning_rate=0.005)
-    nlp = train(config, [], caption_trees(160, Random(0)), lines.append)
-    assert len(lines) == config.epochs and lines[0].startswith("epoch 1/4")
+    nlp = train(config, [], caption_trees(200, Random(0)), lines.append)
+    assert len(lines) == config.epochs and lines[0].startswith("epoch 1/5")
     dev, folder = caption_trees(60, Random(1)), tmp_path / "parser"
     for captions in (["a dog runs on grass"] * 20, []):  # the second replaces the first
         save(nlp, folder, dev, captions, config)
