@@ -32,9 +32,20 @@ def pytest_configure(config: pytest.Config) -> None:
     dozens of processes that import it.
     """
     gc.set_threshold(100_000, 50, 1000)
+    config.pluginmanager.register(RootIsNoTestPackage())
     if not hasattr(config, "workerinput"):
         for layer in LAYERS:
             compileall.compile_dir(ROOT / layer, quiet=2)
+
+
+class RootIsNoTestPackage:
+    """Keeps pytest from importing the root of the repository, which is the package `negcap`, under its folder's name.
+
+    That fails where the name is no identifier, as that of a clone into `negcap-main`.
+    """
+
+    def pytest_collect_directory(self, path: Path, parent: pytest.Collector) -> pytest.Dir | None:
+        return pytest.Dir.from_parent(parent, path=path) if path == ROOT else None
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
@@ -106,8 +117,7 @@ def made_once(tmp_path_factory: pytest.TempPathFactory, name: str, make: Callabl
 @pytest.fixture(scope="session")
 def sample_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of the sample's first 40 images with every operator, made verb by verb; see `sample_copy` to change it."""
-    own = ["--set", "lexicon=own"]
-    every = ["--preset", "all"]
+    own, every = ["--set", "lexicon=own"], ["--preset", "all"]
     options = {"lexicon": own, "truth": own, "balance": [*own, *every], "negatives": every}
 
     def make(run: Path) -> None:

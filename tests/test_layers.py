@@ -2,7 +2,6 @@
 
 import ast
 import sys
-from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from tests.conftest import LAYERS, ROOT
@@ -15,6 +14,7 @@ def place(module: str) -> str:
 
 
 def top(module: str) -> str:
+    """`negcap.augment.edits` -> `negcap`."""
     return module.split(".")[0]
 
 
@@ -84,35 +84,12 @@ def imported(path: Path) -> set[str]:
     return found - {"", module_of(path)}
 
 
-def floors(arrows: dict[str, set[str]]) -> list[set[str]]:
-    """What stands on each floor, from the ground up: everything lies above what it imports; the rest are circles."""
-    left, built = dict(arrows), []
-    while floor := {name for name, used in left.items() if not used & left.keys()}:
-        built.append(floor)
-        left = {name: used for name, used in left.items() if name not in floor}
-    assert not left, f"modules that import each other in a circle, and what imports them: {sorted(left)}"
-    return built
-
-
-def room(module: str) -> str:
-    """schemas, augment, or a folder of pipelines: the parts of the house; `__main__` is of the command line."""
-    module = "pipelines.cli" if module.endswith(".__main__") else module
-    top, _, rest = module.partition(".")
-    return f"{top}.{rest.partition('.')[0]}" if top == "pipelines" and rest else top
-
-
-def rooms(name_of_room: Callable[[str], str], modules: Iterable[str]) -> dict[str, set[str]]:
-    arrows: dict[str, set[str]] = {}
-    for module in modules:
-        own = name_of_room(module)
-        used = {name_of_room(other) for other in imported(MODULES[module])}
-        arrows.setdefault(own, set()).update(used - {own})
-    return arrows
-
-
-def test_there_is_no_circle_of_imports_and_the_rooms_stand_on_at_most_eight_floors():
-    floors({module: imported(path) for module, path in MODULES.items()})
-    assert len(floors(rooms(room, MODULES))) <= 8
+def test_there_is_no_circle_of_imports():
+    """Take away, again and again, the modules that import none of those left: circles, and what imports them, stay."""
+    left = {module: imported(path) for module, path in MODULES.items()}
+    while ground := {module for module, used in left.items() if not used & left.keys()}:
+        left = {module: used for module, used in left.items() if module not in ground}
+    assert not left
 
 
 def test_imports_of_the_package_are_relative():
@@ -123,19 +100,3 @@ def test_imports_of_the_package_are_relative():
         return [ast.unparse(node) for node in named if top(node.module or "") == "negcap"]
 
     check(absolute)
-
-
-ORDER = ("", "evaluation", "clip", "univse", "mhad", "trainer", "order", "probe", "captioner", "papers")
-
-
-def test_a_folder_of_models_imports_only_from_those_before_it():
-    def folder(module: str) -> str:
-        """`pipelines.models.univse.model` -> `univse`; "" for a module of the shared folder itself."""
-        name = module.removeprefix("pipelines.models").strip(".").partition(".")[0]
-        return name if name in ORDER else ""
-
-    def later(path: Path) -> list[str]:
-        used = [module for module in imported(path) if module.startswith("pipelines.models")]
-        return [name for name in used if ORDER.index(folder(name)) > ORDER.index(folder(module_of(path)))]
-
-    check(later, below("pipelines/models/"))

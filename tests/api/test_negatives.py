@@ -19,7 +19,6 @@ from negcap.pipelines.sample import path
 from negcap.pipelines.tables.pairs import p_good
 from tests.pipelines.publish.fixtures import rows, write_run
 
-MODULES = (functions, augmenter)
 DOG, DOGS, BICYCLE = "A dog sleeps on a red couch.", "Two dogs run on grass.", "A man rides a bicycle."
 
 
@@ -122,31 +121,27 @@ def test_rows_are_joined_to_those_of_the_caller_by_columns_to_keep():
     assert (mine["caption"][made["index"]].to_numpy() == made["caption"]).all()
 
 
-@pytest.mark.parametrize(
-    ("captions", "settings", "error", "message"),
-    [
-        ("A dog.", {}, TypeError, "captions must be a list of sentences"),
-        ([1, 2], {}, TypeError, "one was: 1"),
-        ([DOG], {"operators": "nouns"}, ValueError, "operators must be a preset .* was: nouns; did you mean noun"),
-        ([DOG], {"operators": ["uniform_nou"]}, ValueError, "one of (?!.*uniform.*was:).* mean uniform_noun"),
-        ([DOG], {"max_tru": 1}, TypeError, "settings must be among .*; was: max_tru; did you mean max_true"),
-        ([DOG], {"lexicon": "nowhere"}, FileNotFoundError, "lexicon must be own, reference, auto or a run"),
-        ([DOG], {"min_count": 3, "lexicon": "reference"}, ValueError, "min_count needs lexicon own"),
-        ([DOG], {"backoff": "x"}, TypeError, "among (?![^;]*backoff)[^;]*preset[^;]*; was: backoff"),
-        ([DOG], {"preset": "negation", "operators": "noun"}, ValueError, "preset and operators exclude each"),
-        (pd.DataFrame({"image": [1], "caption": [DOG], "text": [1]}), {"keep_columns": ["text"],
-         "caption_column": "caption"}, ValueError, "must not have the name of a column of captions, was: text"),
-        (pd.DataFrame({"image": [1], "words": [DOG]}), {}, ValueError, "found .*; name it: caption_column="),
-        (pa.table({"photo": [{"size": 3}], "text": [DOG]}), {}, ValueError,
-         r"no image column found \(columns: photo\.size, text\); name it: image_column=$"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("captions", "settings", "error", "message"), [
+    ("A dog.", {}, TypeError, "captions must be a list of sentences"),
+    ([1, 2], {}, TypeError, "one was: 1"),
+    ([DOG], {"operators": "nouns"}, ValueError, "operators must be a preset .* was: nouns; did you mean noun"),
+    ([DOG], {"operators": ["uniform_nou"]}, ValueError, "one of (?!.*uniform.*was:).* mean uniform_noun"),
+    ([DOG], {"max_tru": 1}, TypeError, "among (?![^;]*backoff).*; was: max_tru; did you mean max_true"),
+    ([DOG], {"lexicon": "nowhere"}, FileNotFoundError, "lexicon must be own, reference, auto or a run"),
+    ([DOG], {"min_count": 3, "lexicon": "reference"}, ValueError, "min_count needs lexicon own"),
+    ([DOG], {"preset": "negation", "operators": "noun"}, ValueError, "preset and operators exclude each"),
+    (pd.DataFrame({"image": [1], "caption": [DOG], "text": [1]}),
+     {"keep_columns": ["text"], "caption_column": "caption"}, ValueError, "name of a column of captions, was: text"),
+    (pd.DataFrame({"image": [1], "words": [DOG]}), {}, ValueError, "found .*; name it: caption_column="),
+    (pa.table({"photo": [{"size": 3}], "text": [DOG]}), {}, ValueError,
+     r"no image column found \(columns: photo\.size, text\); name it: image_column=$"),
+])  # fmt: skip
 def test_bad_input(captions, settings, error, message):
     with pytest.raises(error, match=message):
         negcap.negatives(captions, **settings)
 
 
-def test_read_chooses_rows_and_columns(built, tmp_path):
+def test_read_chooses_rows_and_columns(built):
     everything = negcap.read(built)
     pd.testing.assert_series_equal(negcap.read(built, columns=["p_good"])["p_good"], everything["p_good"])
     assert "p_good" not in negcap.read(built, "rejections")
@@ -154,31 +149,33 @@ def test_read_chooses_rows_and_columns(built, tmp_path):
     wanted = everything[everything["operator"].isin(["noun", "verb"]) & (everything["split"] == "test")]
     assert len(chosen) and list(chosen["text"]) == list(wanted["text"])
     assert negcap.read(built, operator="uniform_noun", split="test").empty  # it exists, but was not asked for
-    captions, negatives = ([{**row, "split": ""} for row in table] for table in rows(images=2, tests=1))
-    unsplit = write_run(tmp_path / "run", captions, negatives)
-    assert len(negcap.read(unsplit, split="unsplit")) == len(negatives) > 0
-    for run, given, message in [
-        (built, {"table": "captions", "operator": "noun"}, "captions must have the column operator"),
-        (built, {"operator": "nouns"}, "operator must be one of noun, .*, was: nouns; did you mean noun?"),
-        (built, {"split": ["train", "tset"]}, r"split must be one of train, test, was: tset; did you mean test\?"),
-        (unsplit, {"split": "train"}, "split must be one of unsplit, was: train"),
-        (built, {"table": "parsed"}, "has no parsed"),
-    ]:
+    for given, message in (
+        ({"table": "captions", "operator": "noun"}, "captions must have the column operator"),
+        ({"operator": "nouns"}, "operator must be one of noun, .*, was: nouns; did you mean noun?"),
+        ({"split": ["train", "tset"]}, r"split must be one of train, test, was: tset; did you mean test\?"),
+        ({"table": "parsed"}, "has no parsed"),
+    ):
         with pytest.raises((ValueError, FileNotFoundError), match=message):
-            negcap.read(run, **given)
+            negcap.read(built, **given)
 
 
-def test_every_example_of_a_docstring_runs(tmp_path):
-    finder, runner = doctest.DocTestFinder(recurse=True), doctest.DocTestRunner()
-    names: dict[str, Any] = {"tmp": tmp_path, "negcap": negcap}
-    examples = [example for module in MODULES for example in finder.find(module) if example.examples]
-    documented = {example.name.rpartition(".")[2] for example in examples}
-    assert documented == {"negatives", "build", "read", "graph", "Augmenter"}
-    for example in sorted(examples, key=lambda example: "read" in example.name):  # read reads what build builds
-        example.globs = {**{name: value for module in MODULES for name, value in vars(module).items()}, **names}
+def test_a_run_without_splits_is_unsplit(tmp_path):
+    captions, negatives = ([{**row, "split": ""} for row in table] for table in rows(images=2, tests=1))
+    run = write_run(tmp_path / "run", captions, negatives)
+    assert len(negcap.read(run, split="unsplit")) == len(negatives)
+    with pytest.raises(ValueError, match="split must be one of unsplit, was: train"):
+        negcap.read(run, split="train")
+
+
+@pytest.mark.parametrize("module", [functions, augmenter])
+def test_every_example_of_a_docstring_runs(module, tmp_path):
+    names: dict[str, Any] = {**vars(module), "tmp": tmp_path, "negcap": negcap}
+    runner = doctest.DocTestRunner()
+    # `read` reads the run that `build` builds.
+    for example in sorted(doctest.DocTestFinder().find(module), key=lambda example: "read" in example.name):
+        example.globs = names
         runner.run(example, clear_globs=False)
-        names |= {"run": example.globs.get("run")}
-    assert runner.summarize().failed == 0
+    assert runner.summarize() == (0, runner.tries) and runner.tries >= 2
 
 
 TEXTS = ["Two dogs run across the grass.", "A man rides a red bicycle.", "Hello.", "Three children sit on a bench."]
@@ -188,8 +185,7 @@ def test_an_augmenter_draws_by_text_and_seed_alone():
     augment = negcap.Augmenter(n=3)
     made = augment(TEXTS)
     assert made[2] == [] and all(0 < len(set(negatives)) <= 3 for negatives in made[:2])
-    assert augment(TEXTS[::-1]) == made[::-1]
-    assert pickle.loads(pickle.dumps(augment))(TEXTS) == made
+    assert pickle.loads(pickle.dumps(augment))(TEXTS[::-1]) == made[::-1]
     assert augment(TEXTS, seed=1) == negcap.Augmenter(n=3, seed=1)(TEXTS) != made
     assert augment([]) == []
 
@@ -197,19 +193,17 @@ def test_an_augmenter_draws_by_text_and_seed_alone():
 def test_an_augmenter_gives_the_operators_turns_and_nothing_twice():
     noun, numeral = (negcap.Augmenter(n=1, operators=name)(TEXTS[:1])[0] for name in ("noun", "numeral"))
     assert negcap.Augmenter(n=2, operators=["noun", "numeral"])(TEXTS[:1])[0] == [*noun, *numeral]
-    texts = ["A cat next to a dog.", "A dog and a cat sleep on a red couch.", "A man rides a horse."]
-    for made in negcap.Augmenter(n=200, operators="all")(texts):
-        assert len({negative.lower() for negative in made}) == len(made) > 5
-        assert "A dog next to a cat." not in made  # no paraphrases
+    (made,) = negcap.Augmenter(n=200, operators="all")(["A cat next to a dog."])
+    assert len({negative.lower() for negative in made}) == len(made) > 5
+    assert "A dog next to a cat." not in made  # no paraphrases
 
 
 def test_an_augmenter_spares_what_siblings_say():
     augment = negcap.Augmenter(n=300, operators="noun")
-    (alone,) = augment(["A dog sleeps."])
+    texts = ["A dog sleeps.", "A boy lies on the floor."]
+    alone, told = (augment(texts, images=images)[0] for images in (None, ["a", "a"]))
     boys = {text for text in alone if "boy" in text.split()}
-    assert boys
-    told, _ = augment(["A dog sleeps.", "A boy lies on the floor."], images=["a", "a"])
-    assert not boys & set(told)
+    assert boys and not boys & set(told)
 
 
 @pytest.mark.parametrize(("settings", "texts", "images", "message"), [
@@ -228,18 +222,8 @@ def test_what_an_augmenter_refuses(settings, texts, images, message):
 
 
 def test_the_package_tells_what_it_has():
-    assert negcap.__version__.count(".") == 2
-    assert set(negcap.__all__) <= set(dir(negcap))
+    assert negcap.__version__.count(".") == 2 and set(negcap.__all__) <= set(dir(negcap))
     with pytest.raises(AttributeError, match="module negcap has no attribute negate"):
         negcap.negate  # noqa: B018
     with pytest.raises(TypeError, match="sentence must be a str, was: int"):
         negcap.graph(5)  # type: ignore[arg-type]
-
-
-def test_a_noun_is_replaced_by_another_of_its_kind_also_where_a_caption_says_animal():
-    texts = ["A giraffe stands near a tree.", "A zebra stands near a tree."]
-    animal = "An animal in the grass of a zoo."
-    captions = pd.DataFrame({"image": ["x", "x", "y", "y"], "caption": [texts[0], animal, texts[1], animal]})
-    made = negcap.negatives(captions, operators="noun")
-    for text, other in zip(texts, ("zebra", "giraffe"), strict=True):
-        assert any(f" {other}" in negative for negative in made[made.caption == text].text)

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from torch.nn.functional import normalize
 from torch.utils.data import DataLoader
 
 from negcap import Negatives, NegativesByKey, NegativesLoss, train_openclip, train_transformers
@@ -61,9 +62,8 @@ class TinyClip(torch.nn.Module):
         super().__init__()
         self.pixels, self.letters = torch.nn.Linear(48, 8), torch.nn.EmbeddingBag(LETTERS, 8)
 
-    def forward(self, image: torch.Tensor, texts: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        unit = torch.nn.functional.normalize
-        return unit(self.pixels(image.flatten(1)), dim=1), unit(self.letters(texts), dim=1)
+    def forward(self, image: torch.Tensor, texts: torch.Tensor) -> list[torch.Tensor]:
+        return [normalize(vectors, dim=1) for vectors in (self.pixels(image.flatten(1)), self.letters(texts))]
 
 
 def own_loop(folder: Path) -> Trainer:
@@ -170,14 +170,16 @@ def process(rank: int, name: str, run: Path, folder: Path) -> None:
     torch.distributed.destroy_process_group()
 
 
+OTHERS = [
+    pytest.param("open_clips", marks=pytest.mark.consumer("open_clip_train.train")),
+    pytest.param("transformers", marks=pytest.mark.consumer("accelerate")),
+]
+
+
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.consumer("webdataset")
-@pytest.mark.parametrize("name", [
-    "own_loop",
-    pytest.param("open_clips", marks=pytest.mark.consumer("open_clip_train.train")),
-    pytest.param("transformers", marks=pytest.mark.consumer("accelerate")),
-])  # fmt: skip
+@pytest.mark.parametrize("name", ["own_loop", *OTHERS])
 def test_two_processes_train_on_tars_as_one_would(name, tmp_path):
     import webdataset as wds
 
@@ -208,10 +210,7 @@ def test_two_processes_train_on_tars_as_one_would(name, tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", [
-    pytest.param("open_clips", marks=pytest.mark.consumer("open_clip_train.train")),
-    pytest.param("transformers", marks=pytest.mark.consumer("accelerate")),
-])  # fmt: skip
+@pytest.mark.parametrize("name", OTHERS)
 def test_batches_are_chosen_anew_in_each_epoch(name, tmp_path):
     trainer = trainer_of(name, tmp_path / "trainer")
     images = write_images(tmp_path / "images", [f"p{i:03d}.jpg" for i in range(14)])

@@ -27,19 +27,11 @@ RUNNABLE = [  # the snippets for other readers have a test of their own
     if page.name not in ("read.md", "formats.md")
     and any(block.mark == "session" or block.kind == "python" for block in blocks(page))
 ]
-SMALLER = {"--images 200": "--images 40"}
-READERS = {
-    title.split(",")[0]: code
-    for title, code in re.findall(
-        r"^(\S[^\n]*):\n\n```python\n(.*?)```", (FOLDER / "how-to" / "read.md").read_text("utf-8"), re.M | re.S
-    )
-}
+SNIPPET = re.compile(r"^(\S[^\n]*):\n\n```python\n(.*?)```", re.M | re.S)
+READ = FOLDER / "how-to" / "read.md"
+READERS = {title.split(",")[0]: code for title, code in SNIPPET.findall(READ.read_text("utf-8"))}
 CONSOLES = [(page, block) for page in PAGES for block in blocks(page) if block.kind == "console"]
 LINES = [(page, line) for page, block in CONSOLES for line, _ in commands(block.text)]
-
-
-def test_the_readme_is_short() -> None:
-    assert len((ROOT / "README.md").read_text("utf-8").splitlines()) <= 250
 
 
 @pytest.mark.parametrize(("page", "line"), LINES, ids=[f"{name_of(page)}-{line[:60]}" for page, line in LINES])
@@ -58,17 +50,23 @@ def test_a_command_line_has_only_what_the_program_takes(page: Path, line: str) -
         assert program in {"pip", "python", "git", "dask", "hf"}
 
 
+def without_blocks(page: Path) -> str:
+    """The text of a page but for its fenced blocks."""
+    return re.sub(r"^```.*?^```$", "", page.read_text("utf-8"), flags=re.M | re.S)
+
+
+# of sha256sum and dask, of make reproduce and pip, of readers
+OTHERS = "--help --check --nthreads --lifetime --scheduler-file --size --index-url --accum-freq --data --dataset "
+OTHERS += "--dataset-type --include --task --tasks"
+
+
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_an_option_that_is_named_exists(page: Path) -> None:
-    others = {"--help", "--check", "--nthreads", "--lifetime", "--scheduler-file"}  # of sha256sum and dask
-    others |= {"--size", "--index-url"}  # of make reproduce and pip
-    others |= {"--accum-freq", "--data", "--dataset", "--dataset-type", "--include", "--task", "--tasks"}  # of readers
     options = [option for command in negcap.commands.values() for option in command.params]
-    known = {name for option in options for name in (*option.opts, *option.secondary_opts)} | others
+    known = {name for option in options for name in (*option.opts, *option.secondary_opts)}
     known |= {name for option in resources.commands["cloze"].params for name in option.opts}
-    text = re.sub(r"^```.*?^```$", "", page.read_text("utf-8"), flags=re.M | re.S)
-    named = {flag for code in re.findall(r"`([^`]+)`", text) for flag in re.findall(r"--[a-z][a-z-]*", code)}
-    assert named <= known
+    codes = re.findall(r"`([^`]+)`", without_blocks(page))
+    assert {flag for code in codes for flag in re.findall(r"--[a-z][a-z-]*", code)} <= known | {*OTHERS.split()}
 
 
 STUDIES = sorted((ROOT / "docs" / "studies").glob("*.md"))
@@ -76,15 +74,14 @@ STUDIES = sorted((ROOT / "docs" / "studies").glob("*.md"))
 
 def anchors(page: Path) -> set[str]:
     """The anchors of a page's headings, as GitHub and the site make them."""
-    headings = re.findall(r"^#+ (.+)$", re.sub(r"^```.*?^```$", "", page.read_text("utf-8"), flags=re.M | re.S), re.M)
-    named = [re.search(r"{ *#([\w-]+) *}", heading) for heading in headings]
-    return {slugify(re.sub(r"[`*]", "", heading), "-") for heading in headings} | {name[1] for name in named if name}
+    headings = re.findall(r"^#+ (.+)$", without_blocks(page), re.M)
+    named = re.findall(r"^#+ .*{ *#([\w-]+) *}", without_blocks(page), re.M)
+    return {slugify(re.sub(r"[`*]", "", heading), "-") for heading in headings} | {*named}
 
 
 @pytest.mark.parametrize("page", [*PAGES, ROOT / "CONTRIBUTING.md", *STUDIES], ids=name_of)
 def test_a_link_leads_to_a_page_and_a_heading(page: Path) -> None:
-    text = re.sub(r"^```.*?^```$", "", page.read_text("utf-8"), flags=re.M | re.S)
-    for link in re.findall(r"\]\(([^)\s]+)\)", text):
+    for link in re.findall(r"\]\(([^)\s]+)\)", without_blocks(page)):
         path, _, anchor = link.partition("#")
         if path.startswith("http") or anchor.startswith(("only-", "negcap-")):
             continue  # anchors of pictures by theme, and of commands, which the site generates
@@ -103,9 +100,7 @@ def folder(documented: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 def typed(line: str) -> tuple[int, str]:
     """Exit status and output of a command line of negcap, run in this process."""
-    for large, small in SMALLER.items():
-        line = line.replace(large, small)
-    _, *words = arguments(line)
+    _, *words = arguments(line.replace("--images 200", "--images 40"))
     takes = {parameter.name for parameter in negcap.commands[words[0]].params}
     for name, value in (("scheduler", "synchronous"), ("threads", "1")):
         words += [f"--{name}", value] if name in takes else []
@@ -193,7 +188,7 @@ def test_the_picture_shows_rows_of_the_sample(theme: str, documented: Path, requ
 def test_a_reader_counts_the_negatives_of_every_operator(reader, documented, datasets_cache, monkeypatch):
     assert list(READERS) == ["negcap", "pandas", "DuckDB", "Polars", "`datasets`", "Dask"]
     monkeypatch.chdir(documented)
-    printed = executed(READERS[reader], FOLDER / "how-to" / "read.md", {})
+    printed = executed(READERS[reader], READ, {})
     parts = read_table(Path("outputs", "sample"), "negatives")
     expected = Counter(name for part in parts for name in part["operator"].to_pylist())
     assert ast.literal_eval(printed.splitlines()[-1]) == dict(expected)

@@ -21,8 +21,9 @@ def test_markdown_says_what_a_column_holds():
 
 def test_a_replaced_section_needs_its_markers():
     assert replaced("a <b>old<e> z", "<b>", "<e>", "new") == "a <b>\n\nnew\n\n<e> z"
-    with pytest.raises(ValueError, match="text must hold <b> and <e>"):
-        replaced("no markers", "<b>", "<e>", "new")
+    for text in ("no markers", "<b> only", "only <e>"):
+        with pytest.raises(ValueError, match="text must hold <b> and <e>"):
+            replaced(text, "<b>", "<e>", "new")
 
 
 def items(values: list) -> pa.Table:

@@ -58,14 +58,10 @@ class Server:
 
 def completion(text: str, tokens: tuple[int, int] = (20, 10)) -> bytes:
     """The JSON of a chat completion."""
-    value = {
-        "id": "x",
-        "object": "chat.completion",
-        "model": "mock-1",
-        "system_fingerprint": "fp_mock",
-        "choices": [{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": text}}],
-        "usage": {"prompt_tokens": tokens[0], "completion_tokens": tokens[1], "total_tokens": sum(tokens)},
-    }
+    message = {"role": "assistant", "content": text}
+    usage = {"prompt_tokens": tokens[0], "completion_tokens": tokens[1], "total_tokens": sum(tokens)}
+    value = {"id": "x", "object": "chat.completion", "model": "mock-1", "system_fingerprint": "fp_mock", "usage": usage}
+    value["choices"] = [{"index": 0, "finish_reason": "stop", "message": message}]
     return json.dumps(value).encode()
 
 
@@ -87,12 +83,12 @@ def serving(behaviour: Behaviour) -> Iterator[Server]:
                 state.most_running = max(state.most_running, state.running)
             try:
                 reply = state.behaviour(body, number)
+                for piece in reply.get("raw", ()):
+                    self.wfile.write(piece)
+                    self.wfile.flush()
+                    state.sent += len(piece)
                 if "raw" in reply:
                     self.close_connection = True
-                    for piece in reply["raw"]:
-                        self.wfile.write(piece)
-                        self.wfile.flush()
-                        state.sent += len(piece)
                     return
                 data = reply.get("body", completion(reply["text"]) if "text" in reply else b"")
                 self.send_response(reply.get("status", 200))

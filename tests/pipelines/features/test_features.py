@@ -20,6 +20,7 @@ from negcap.pipelines.features import preprocess
 from negcap.pipelines.features.preprocess import MEAN, STD, UnreadableError, decode, normalised
 from negcap.schemas.features import IMAGE_REASONS
 from tests.runs import caption_row, write_run
+from tests.tables import content, rows_of
 
 IDS, WIDTH, REGIONS = 7, 5, 4
 WEIGHTS = np.random.default_rng(1).normal(size=(4, 3, 2, 2)).astype(np.float32)  # of the model's convolution
@@ -48,17 +49,13 @@ def rows(run: Path, table: str = "features") -> dict[str, np.ndarray]:
     return dict(zip(read["image_id"].to_pylist(), numbers, strict=True))
 
 
-def rejected(run: Path, table: str = "rejected_images") -> dict[str, str]:
-    read = pa.concat_tables(read_table(run, table))
-    return dict(zip(read["image"].to_pylist(), read["reason"].to_pylist(), strict=True))
+def rejected(run: Path) -> dict[str, str]:
+    return {row["image"]: row["reason"] for row in rows_of(run, "rejected_images")}
 
 
-def metadata(run: Path, table: str = "features") -> dict[str, str]:
-    found = pq.read_schema(run / table / "part-00000.parquet").metadata
+def metadata(run: Path) -> dict[str, str]:
+    found = pq.read_schema(run / "features" / "part-00000.parquet").metadata
     return {key.decode(): value.decode() for key, value in found.items()}
-
-
-# arrays
 
 
 @pytest.fixture
@@ -85,7 +82,7 @@ def test_arrays_become_features_train_first(folder, tmp_path, capsys):
         assert list(found) == [f"{split}{i}" for split in ("train", "dev") for i in range(IDS)]
         stored = np.load(folder / f"dev_{array}.npy").astype(np.float16)
         assert np.array_equal([found[f"dev{i}"] for i in range(IDS)], stored) and found["dev3"].dtype == np.float16
-    assert rejected(run) == rejected(run, "rejected_images_grid") == {}
+    assert rejected(run) == {} and rows_of(run, "rejected_images_grid") == []
     assert main(["info", str(run), "--verify"]) == 0
 
 
@@ -93,10 +90,9 @@ def test_five_equal_rows_an_image_are_one_and_images_without_names_go_by_number(
     array = folder / "dev_ims.npy"
     once = np.load(array)
     five = np.repeat(once, 5, axis=0)
-    (folder / "dev_images.txt").unlink()
-    assert list(extracted(tmp_path / "nameless", array)) == [f"dev_{i}" for i in range(IDS)]
-    (folder / "dev_caps.txt").write_text("A cup.\n" * IDS * 5)
     np.save(array, five)
+    (folder / "dev_images.txt").unlink()
+    (folder / "dev_caps.txt").write_text("A cup.\n" * IDS * 5)
     found = extracted(tmp_path / "run", array, "--set", "shard_size=3")
     assert np.array_equal(list(found.values()), once) and list(found) == [f"dev_{i}" for i in range(IDS)]
     five[17, 2] += 1
@@ -107,18 +103,18 @@ def test_five_equal_rows_an_image_are_one_and_images_without_names_go_by_number(
 
 def test_bytes_stand_for_numbers_by_the_scale_beside_them(folder, tmp_path, capsys):
     grid = np.arange(IDS * REGIONS * WIDTH).reshape(IDS, REGIONS, WIDTH) * 255 // (IDS * REGIONS * WIDTH - 1)
-    np.save(folder / "dev_grid.npy", grid.astype(np.uint8))
-    scale, low, high = folder / "grid_scale.npz", np.arange(WIDTH) - 3.0, np.arange(WIDTH) + 1.0
+    array, scale = folder / "dev_grid.npy", folder / "grid_scale.npz"
+    np.save(array, grid.astype(np.uint8))
+    low, high = np.arange(WIDTH) - 3.0, np.arange(WIDTH) + 1.0
     for held, said in (({}, "grid_scale.npz"), ({"low": low}, "high"), ({"low": high, "high": low}, "low <= high")):
         if held:
             np.savez(scale, **held)
-        refused(capsys, said, tmp_path / "refused", folder / "dev_grid.npy")
+        refused(capsys, said, tmp_path / "refused", array)
     np.savez(scale, low=low, high=high)
-    found = extracted(tmp_path / "run", folder / "dev_grid.npy")
+    found = extracted(tmp_path / "run", array)
     expected = low + grid / 255 * (high - low)
     assert found["dev3"].dtype == np.float16
     assert np.allclose([found[f"dev{i}"] for i in range(IDS)], expected, atol=0.003)
-    assert np.array_equal(found["dev0"][0, 0], np.float16(-3)) and np.array_equal(found["dev6"][-1, -1], np.float16(5))
 
 
 def test_bad_rows_are_rejected_with_a_reason(folder, tmp_path, capsys):
@@ -128,51 +124,41 @@ def test_bad_rows_are_rejected_with_a_reason(folder, tmp_path, capsys):
     np.save(array, numbers)
     (folder / "dev_images.txt").write_text("a.jpg\n../b.jpg\nc.jpg\nx/a.jpg\ne.jpg\n\ng.jpg\n")
     assert list(extracted(run, array, "--set", "dtype=float16")) == ["a", "g"]
-    reasons = {
-        "../b.jpg": "unsafe_path", "c.jpg": "not_finite", "x/a.jpg": "duplicate_image_id", "e.jpg": "not_finite",
-        "": "no_image",
-    }  # fmt: skip
-    assert rejected(run) == reasons and set(reasons.values()) <= set(IMAGE_REASONS)
     assert "5 images rejected" in capsys.readouterr().out
+    not_finite = dict.fromkeys(("c.jpg", "e.jpg"), "not_finite")
+    assert rejected(run) == {
+        "../b.jpg": "unsafe_path", "x/a.jpg": "duplicate_image_id", "": "no_image", **not_finite
+    }  # fmt: skip
+    assert set(rejected(run).values()) <= set(IMAGE_REASONS)
     refused(capsys, "../b.jpg: unsafe_path", tmp_path / "strict", array, "--strict")
 
 
-BAD_ARRAYS: list[tuple[np.ndarray | bytes | None, str]] = [  # dev_ims.npy, or None for no arrays; the message
-    (b"no array", "dev_ims.npy: must be a NumPy array"),
-    (np.array([{"a": 1}, None], object), "dev_ims.npy: must be a NumPy array"),
-    (np.array([["a", "b"]] * IDS), "(N, D) or (N, R, D) of floats or uint8, was: <U1"),
-    (np.zeros(IDS), "(N, D) or (N, R, D) of floats or uint8, was: float64 (7,)"),
-    (np.zeros((IDS, WIDTH), np.int8), "of floats or uint8, was: int8 (7, 5)"),
-    (np.zeros((IDS - 1, WIDTH), np.float16), "per line of dev_images.txt: 7 or 35, has 6"),
-    (np.zeros((IDS, WIDTH + 1), np.float16), "must have rows of float16 (5,) as train_ims.npy, has float16 (6,)"),
-    (None, "must have arrays named <split>_ims.npy, has dev_grid.npy"),
-]
-
-
 def test_bad_arrays_are_one_line_and_nothing_is_written(folder, tmp_path, capsys):
-    file = folder / "dev_ims.npy"
-    for stored, message in BAD_ARRAYS:
-        if stored is None:
-            file.unlink()
-            (folder / "train_ims.npy").unlink()
-        elif isinstance(stored, bytes):
-            file.write_bytes(stored)
-        else:
-            np.save(file, stored, allow_pickle=True)
-        refused(capsys, message, tmp_path / "run", folder)
+    file, run = folder / "dev_ims.npy", tmp_path / "run"
+    for array, message in (
+        (np.array([{"a": 1}, None], object), "dev_ims.npy: must be a NumPy array"),
+        (np.array([["a", "b"]] * IDS), "(N, D) or (N, R, D) of floats or uint8, was: <U1"),
+        (np.zeros(IDS), "(N, D) or (N, R, D) of floats or uint8, was: float64 (7,)"),
+        (np.zeros((IDS - 1, WIDTH), np.float16), "per line of dev_images.txt: 7 or 35, has 6"),
+        (np.zeros((IDS, WIDTH + 1), np.float16), "must have rows of float16 (5,) as train_ims.npy, has float16 (6,)"),
+    ):
+        np.save(file, array, allow_pickle=True)
+        refused(capsys, message, run, folder)
+    file.write_bytes(b"no array")
+    refused(capsys, "dev_ims.npy: must be a NumPy array", run, folder)
+    for split in ("dev", "train"):
+        (folder / f"{split}_ims.npy").unlink()
+    refused(capsys, "must have arrays named <split>_ims.npy, has dev_grid.npy", run, folder)
 
 
 def test_bad_arguments_are_one_line(folder, photos, tmp_path, capsys):
     onnx = ["--onnx", model(tmp_path / "m.onnx", size=224)]
     (tmp_path / "bad.onnx").write_bytes(b"\x08\x07no model")
-    rows_alone = "(float[N,4] rows) => (float[N,4] same) { same = Relu (rows) }"
     two = "(float[N,3,8,8] one, float[N,3,8,8] two) => (float[N,3,8,8] sum) { sum = Add (one, two) }"
     whole = "(float[N,3,8,8] image) => (int64[N,3,8,8] whole) { whole = Cast <to = 7> (image) }"
-    for name, graph in (("rows", rows_alone), ("two", two), ("whole", whole)):
+    for name, graph in (("two", two), ("whole", whole)):
         save_model(tmp_path / f"{name}.onnx", f'<ir_version: 8, opset_import: ["" : 17]> {name} {graph}')
-    for name in ("empty", "text"):
-        (tmp_path / name).mkdir()
-    (tmp_path / "text" / "a.jpg").write_text("none")
+    (tmp_path / "empty").mkdir()
     outputs = "m.onnx: layer must be an output of the model, classes, relu, pooled; was: map"
     for arguments, said in (
         ([folder, "--array", "../ims"], "array must be letters and digits"),
@@ -182,32 +168,15 @@ def test_bad_arguments_are_one_line(folder, photos, tmp_path, capsys):
         ([photos, *onnx, "--grid"], "layer classes must be a map (C, h, w) or tokens (R, D) per image, was: (2,)"),
         ([photos, *onnx, "--set", "crop=300"], "resize must be >= crop (300), was: 256"),
         ([photos, *onnx, "--set", "crop=16"], "crop must be 224 as m.onnx reads (224, 224), was: 16"),
-        *(
-            ([photos, "--onnx", tmp_path / f"{name}.onnx"], f"{name}.onnx: must be an ONNX model with one image input")
-            for name in ("bad", "rows", "two")
-        ),
+        ([photos, "--onnx", tmp_path / "bad.onnx"], "bad.onnx: must be an ONNX model with one image input"),
+        ([photos, "--onnx", tmp_path / "two.onnx"], "two.onnx: must be an ONNX model with one image input"),
         ([photos, "--onnx", tmp_path / "whole.onnx", "--set", "crop=8"], "whole must be floats, one row per image"),
         ([tmp_path / "empty", *onnx], "must have photos"),
     ):
         refused(capsys, said, tmp_path / "run", *arguments)
-    assert extract(tmp_path / "text", *onnx, "--output", tmp_path / "run") == 2
+    (tmp_path / "empty" / "a.jpg").write_text("none")
+    assert extract(tmp_path / "empty", *onnx, "--output", tmp_path / "run") == 2
     assert "must have images that can be read, has none" in capsys.readouterr().err
-
-
-def test_another_place_makes_the_same_bytes_and_another_source_is_refused(folder, tmp_path, capsys):
-    run, sized = tmp_path / "run", ("--set", "shard_size=4")
-    extracted(run, folder, *sized)
-    extracted(tmp_path / "again", shutil.copytree(folder, tmp_path / "moved"), *sized)
-    made = [{path.relative_to(of): path.read_bytes() for path in of.rglob("*.*")} for of in (run, tmp_path / "again")]
-    assert made[0] == made[1] and len(made[0]) > 4
-    np.save(folder / "dev_ims.npy", np.zeros((IDS, WIDTH), np.float16))
-    assert extract(folder, *sized, "--output", run) == 2
-    assert "its input dev_ims.npy has changed" in capsys.readouterr().err
-    assert extract(folder, *sized, "--limit", 9, "--overwrite", "--output", run) == 0
-    assert len(rows(run)) == 9
-
-
-# photos
 
 
 def photo(path: Path, size: tuple[int, int] = (40, 30), seed: int = 0, **how: object) -> Path:
@@ -231,19 +200,7 @@ def onnx(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 # conv (3 -> 4, 2x2, stride 2) "map" -> ReLU -> mean of regions "pooled" -> "classes"; ONNX's own text format
-MODEL = """
-<ir_version: 8, opset_import: ["" : 17]>
-small (float[{batch},{shape}] image) => (float[{batch},2] classes, float[{batch},4,h,w] relu, float[{batch},4] pooled)
-<float[4,3,2,2] weights = {{{weights}}}, float[4,2] head = {{1,1,1,1,1,1,1,1}}>
-{{
-  turned = Transpose <perm = {axes}> (image)
-  map = Conv <strides = [2,2]> (turned, weights)
-  relu = Relu (map)
-  mean = GlobalAveragePool (relu)
-  pooled = Flatten (mean)
-  classes = MatMul (pooled, head)
-}}
-"""
+MODEL = Path(__file__).with_name("model.txt").read_text("utf-8")
 
 
 def save_model(path: Path, text: str) -> Path:
@@ -270,34 +227,33 @@ def expected_map(path: Path) -> np.ndarray:
 SIZES = ("--set", "resize=24", "--set", "crop=16")
 
 
-@pytest.mark.parametrize("options", [{}, {"channels_last": True}, {"batch": 3}])
-def test_an_output_of_a_model_is_what_numpy_says(photos, tmp_path, options):
+@pytest.mark.parametrize(("options", "layer"), [
+    ({}, "relu"),
+    ({"batch": 3}, "relu"),
+    ({"channels_last": True}, "pooled"),  # the map of the convolution is channels first whatever the input is
+])  # fmt: skip
+def test_an_output_of_a_model_is_what_numpy_says(photos, tmp_path, options, layer):
     onnx, run = model(tmp_path / "small.onnx", **options), tmp_path / "run"
-    # the map of the convolution is channels first whatever the input is, so a channels-last net is read at `pooled`
-    layer = "pooled" if options.get("channels_last") else "relu"
     found = extracted(run, photos, "--onnx", onnx, "--layer", layer, *SIZES, "--set", "batch=2")
     assert list(found) == ["a", "b", "d", "e", "c"]
     for name, file in (("a", "a.png"), ("c", "sub/c.png"), ("e", "e.png")):
         assert np.allclose(found[name], expected_map(photos / file).mean(axis=0), atol=1e-5)
     assert metadata(run)["backbone"] == f"small.onnx:{layer}"
-
-
-def test_a_grid_keeps_the_regions_and_the_default_is_the_first_output(photos, onnx, tmp_path):
-    found = extracted(tmp_path / "run", photos, "--onnx", onnx, "--layer", "relu", "--grid", *SIZES)
-    assert found["a"].shape == (64, 4)
-    assert np.allclose(found["b"], expected_map(photos / "b.png"), atol=1e-5)
-    assert json.loads(metadata(tmp_path / "run")["shape"]) == [64, 4]
-    assert extracted(tmp_path / "output", photos, "--onnx", onnx, *SIZES)["a"].shape == (2,)
-    assert metadata(tmp_path / "output")["backbone"] == "m.onnx:classes"
+    if layer == "relu":
+        found = extracted(tmp_path / "grid", photos, "--onnx", onnx, "--layer", layer, "--grid", *SIZES)
+        assert np.allclose(found["b"], expected_map(photos / "b.png"), atol=1e-5)
+        assert json.loads(metadata(tmp_path / "grid")["shape"]) == list(found["a"].shape) == [64, 4]
 
 
 def test_threads_and_another_place_make_the_same_bytes(photos, onnx, tmp_path):
+    """Of the first output, which is the default."""
     runs = []
     for threads, place in ((1, photos), (2, shutil.copytree(photos, tmp_path / "other"))):
         run = tmp_path / f"run{threads}"
         extracted(run, place, "--onnx", onnx, *SIZES, "--set", f"threads={threads}", "--set", "shard_size=2")
-        runs.append({path.name: path.read_bytes() for path in run.rglob("features/*")})
+        runs.append(content(run / "features"))
     assert runs[0] == runs[1] and sum(name.endswith(".parquet") for name in runs[0]) == 3
+    assert metadata(run)["backbone"] == "m.onnx:classes"
 
 
 def test_bad_photos_are_rejected_and_the_rest_goes_on(photos, onnx, tmp_path):
@@ -305,7 +261,7 @@ def test_bad_photos_are_rejected_and_the_rest_goes_on(photos, onnx, tmp_path):
     (photos / "d.png").write_text("<svg/>")
     photo(photos / "other" / "a.png")
     photo(photos / "odd\u2028name.png")
-    (photos / "thin.png").write_bytes(png("1", (100_000, 1)))  # rejected before it is made large
+    (photos / "thin.png").write_bytes(png("1", (100, 1)))  # rejected before it is made large
     options = (photos, "--onnx", onnx, "--set", "resize=1_001", "--set", "crop=16")
     found = extracted(tmp_path / "run", *options, "--set", "batch=2")
     assert list(found) == ["a", "e", "c"]
@@ -314,7 +270,7 @@ def test_bad_photos_are_rejected_and_the_rest_goes_on(photos, onnx, tmp_path):
         "odd\u2028name.png": "control_characters", "thin.png": "too_large",
     }  # fmt: skip
     details = next(read_table(tmp_path / "run", "rejected_images"))["detail"].to_pylist()
-    assert "an image must have <= 100,000,000 pixels, 100000 x 1 resized has 100100000 x 1001" in details
+    assert "an image must have <= 100,000,000 pixels, 100 x 1 resized has 100100 x 1001" in details
     alone = extracted(tmp_path / "alone", *options, "--set", "batch=1")
     assert np.allclose(alone["e"], found["e"], atol=1e-6)
 
@@ -331,26 +287,23 @@ def test_photos_of_a_runs_captions(photos, onnx, tmp_path, capsys):
     assert list(rejected(run).values()) == ["missing", "missing", "control_characters", "unsafe_path"]
 
 
-# preprocessing
-
-
 def png(mode: str, size: tuple[int, int] = (8, 8), colour: object = None, **how: object) -> bytes:
     stored = io.BytesIO()
     Image.new(mode, size, colour).save(stored, "PNG" if mode != "CMYK" else "TIFF", **how)
     return stored.getvalue()
 
 
-def test_every_mode_becomes_rgb_and_is_normalised():
-    for mode, stored, shown in (
-        ("RGB", (255, 0, 51), (255, 0, 51)),
-        ("L", 102, (102, 102, 102)),
-        ("RGBA", (255, 0, 0, 0), (255, 255, 255)),
-        ("CMYK", (0, 255, 255, 0), (255, 0, 0)),
-        ("1", 1, (255, 255, 255)),
-    ):
-        made = normalised(png(mode, colour=stored), 8, 8)
-        assert made.shape == (3, 8, 8)
-        assert np.allclose(made[:, 3, 3], (np.array(shown) / 255 - MEAN) / STD, atol=1e-5), mode
+@pytest.mark.parametrize(("mode", "stored", "shown"), [
+    ("RGB", (255, 0, 51), (255, 0, 51)),
+    ("L", 102, (102, 102, 102)),
+    ("RGBA", (255, 0, 0, 0), (255, 255, 255)),
+    ("CMYK", (0, 255, 255, 0), (255, 0, 0)),
+    ("1", 1, (255, 255, 255)),
+])  # fmt: skip
+def test_every_mode_becomes_rgb_and_is_normalised(mode, stored, shown):
+    pixels = normalised(png(mode, colour=stored), 8, 8)
+    assert pixels.shape == (3, 8, 8)
+    assert np.allclose(pixels[:, 3, 3], (np.array(shown) / 255 - MEAN) / STD, atol=1e-5)
 
 
 def test_a_photo_is_turned_resized_in_proportion_and_cropped_to_its_centre(tmp_path):
@@ -367,18 +320,17 @@ def test_a_photo_is_turned_resized_in_proportion_and_cropped_to_its_centre(tmp_p
         assert preprocess.cropped(whole) == small.crop((left, top, left + 224, top + 224))
 
 
-def test_huge_photos_are_not_decoded():
-    for size in ((12_000, 9_000), (20_000, 20_000)):
-        data = bytearray(png("1"))
-        data[16:24] = size[0].to_bytes(4, "big") + size[1].to_bytes(4, "big")
-        data[29:33] = zlib.crc32(bytes(data[12:29])).to_bytes(4, "big")
-        with pytest.raises(UnreadableError) as caught:
-            normalised(bytes(data))
-        assert caught.value.reason == "too_large"
+def test_a_huge_photo_is_not_decoded():
+    data = bytearray(png("1"))
+    data[16:24] = (12_000).to_bytes(4, "big") + (9_000).to_bytes(4, "big")  # of a bomb's head: width, height
+    data[29:33] = zlib.crc32(bytes(data[12:29])).to_bytes(4, "big")
+    with pytest.raises(UnreadableError) as caught:
+        normalised(bytes(data))
+    assert caught.value.reason == "too_large"
 
 
 @pytest.mark.parametrize(("format", "mode", "colour"), [
-    ("JPEG", "RGB", "red"), ("JPEG", "L", 9), ("PNG", "RGB", "red"), ("PNG", "RGBA", (9, 9, 9, 99)), ("PNG", "P", 0),
+    ("JPEG", "L", 9), ("PNG", "RGBA", (9, 9, 9, 99)), ("PNG", "P", 0),
 ])  # fmt: skip
 def test_large_photos_are_reduced_as_they_are_decoded(format, mode, colour):
     large, file = Image.new(mode, (100, 40), colour), io.BytesIO()

@@ -1,3 +1,5 @@
+"""The audit: its figures against plain counts of the tables, its page, and the verdict on top."""
+
 import base64
 import hashlib
 import io
@@ -18,26 +20,18 @@ from PIL import Image
 
 from negcap.pipelines.cli import main
 from negcap.pipelines.engine.progress import Progress
-from negcap.pipelines.quality.accuracy import accuracy
-from negcap.pipelines.quality.audit import PAGE, TABLE, AuditConfig, audit, charts, page
-from negcap.pipelines.quality.audit.figures import CHANGE, WordUse, exchanges, word_changes
-from negcap.pipelines.quality.bias.baselines import BlindReport
+from negcap.pipelines.quality.audit import PAGE, TABLE, AuditConfig, audit, figures, page
 from negcap.pipelines.quality.bias.measure import BlindConfig, Blindness, measure_run
 from negcap.pipelines.report.rows import pieces
 from negcap.schemas.fields import check
 from negcap.schemas.negatives import AUDIT, MEASURES
-from tests.pipelines.publish.fixtures import changed, write_images
-from tests.tables import rows_of
+from tests.pipelines.publish.fixtures import changed, report, write_images
+from tests.tables import content, rows_of
 
 Rows = list[dict[str, Any]]
 VOID = {"meta", "input", "br", "img"}
-MARKUP = (
-    "<script>alert(1)</script>",
-    '"><img src=x onerror=alert(1)>',
-    "</style></title><svg onload=alert(1)>",
-    "{{ 7 * 7 }} {% raw %}",
-    "' & &lt;b&gt; <!--",
-)
+MARKUP = """<script>alert(1)</script> "><img src=x onerror=alert(1)> </style></title><svg onload=alert(1)>
+{{ 7 * 7 }} {% raw %} ' & &lt;b&gt; <!--""".replace("\n", " ")
 
 
 class Page(HTMLParser):
@@ -50,16 +44,16 @@ class Page(HTMLParser):
         self.rows = self.shown["made"]
         self.siblings: list[list[str]] = []  # of every row in turn
         self.open: list[str] = []
-        self.texts: list[str] = []
+        self.text = ""
         self.feed(html)
-        self.text = "".join(self.texts)
         assert not self.open
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.elements.append((tag, dict(attrs)))
+        attributes = dict(attrs)
+        self.elements.append((tag, attributes))
         if tag not in VOID:
             self.open.append(tag)
-        for name in (*(dict(attrs).get("class") or "").split(), dict(attrs).get("id")):
+        for name in (*(attributes.get("class") or "").split(), attributes.get("id")):
             self.rows = self.shown.get(name or "", self.rows)
         if tag == "q" and "li" in self.open:
             self.rows.append(("", ""))
@@ -74,7 +68,7 @@ class Page(HTMLParser):
         assert self.open.pop() == tag
 
     def handle_data(self, data: str) -> None:
-        self.texts.append(data)
+        self.text += data
         if self.open.count("li") == 2:
             self.siblings[-1][-1] += data
         if "li" in self.open and "q" in self.open:
@@ -176,18 +170,6 @@ def test_rows_on_the_page_are_rows_of_the_run_beside_the_other_captions_of_their
     assert sorted(map(sorted, shown_page.siblings)) == sorted(siblings) and all(siblings)
 
 
-def photos(page: str) -> dict[str, bytes]:
-    """By image_id, the photos on a page."""
-    images = [attributes for tag, attributes in Page(page).elements if tag == "img"]
-    for attributes in images:
-        assert set(attributes) == {"src", "width", "height", "alt"}
-        assert (attributes["src"] or "").startswith("data:image/jpeg;base64,")
-    return {
-        (a["alt"] or "").removeprefix("The image of "): base64.b64decode((a["src"] or "").partition(",")[2])
-        for a in images
-    }
-
-
 def test_photos_stand_in_the_page_scaled_down_and_none_is_from_outside_the_folder(tmp_path: Path) -> None:
     paths = {"p000": "../secret.jpg", "p001": "/etc/p.jpg", "p002": "a\\..\\b.jpg", "p003": "broken.jpg"}
     paths["p004"] = "absent.jpg"
@@ -200,57 +182,53 @@ def test_photos_stand_in_the_page_scaled_down_and_none_is_from_outside_the_folde
     folder = write_images(tmp_path / "images", [f"p{i:03d}.jpg" for i in range(5, 24)])
     write_images(tmp_path, ["secret.jpg"])
     (folder / "broken.jpg").write_bytes(b"\xff\xd8\xff no photo")
-    Image.new("RGB", (1500, 1000), (200, 30, 30)).save(folder / "p007.jpg", quality=100)
+    Image.new("RGB", (1500, 1000)).save(folder / "p007.jpg")
     html, _ = audited(run, tmp_path / "audit", images=folder, n=500, blind=False)
-    shown = photos(html)
+    photos = Page(html)
+    shown = {}
+    for attributes in (attributes for tag, attributes in photos.elements if tag == "img"):
+        assert set(attributes) == {"src", "width", "height", "alt"}
+        kind, _, data = (attributes["src"] or "").partition(",")
+        assert kind == "data:image/jpeg;base64"
+        shown[(attributes["alt"] or "").removeprefix("The image of ")] = base64.b64decode(data)
     assert set(shown) == {f"p{i:03d}" for i in range(5, 24)}
     large, small = (Image.open(io.BytesIO(shown[name])) for name in ("p007", "p005"))
     assert large.size == (320, 213) and small.size == (16, 12)
-    red, green, blue = large.getpixel((100, 100))  # type: ignore[misc]
-    assert red > 180 and green < 60 and blue < 60
-    text = Page(html).text
-    assert "No photo was found for 5 images." in text
-    assert text.count("no photo\n") == sum(row["image_id"] in paths for row in rows_of(run, "negatives"))
+    assert "No photo was found for 5 images." in photos.text
+    assert photos.text.count("no photo\n") == sum(row["image_id"] in paths for row in rows_of(run, "negatives"))
 
 
 def test_the_page_needs_nothing_else(sample: tuple[str, pa.Table]) -> None:
     html, _ = sample
     page = Page(html)
-    tags = {tag for tag, _ in page.elements}
-    assert not tags & {"link", "img", "iframe", "object", "embed", "base", "form"}
+    assert not {tag for tag, _ in page.elements} & {"link", "img", "iframe", "object", "embed", "base", "form"}
     for _, attributes in page.elements:
-        assert not {"src", "srcset", "action", "data", "background"} & set(attributes)
         assert not [name for name in attributes if name.startswith("on")]
         assert (attributes.get("href") or "#").startswith("#")
-    style = re.findall(r"<style>(.*?)</style>", html, re.S)
-    assert len(style) == 1 and "url(" not in style[0] and "@import" not in style[0]
-    policy = next(a["content"] for t, a in page.elements if a.get("http-equiv") == "Content-Security-Policy")
     (script,) = re.findall(r"<script>(.*?)</script>", html, re.S)
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    assert policy == (
-        f"default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'sha256-{digest}' 'strict-dynamic'"
-    )
+    policy = next(a["content"] for t, a in page.elements if a.get("http-equiv") == "Content-Security-Policy")
+    scripts = f"script-src 'sha256-{digest}' 'strict-dynamic'"
+    assert policy == f"default-src 'none'; style-src 'unsafe-inline'; img-src data:; {scripts}"
     assert not re.search(r"https?:|innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(", script)
 
 
-@pytest.mark.usefixtures("sample")
-def test_the_same_run_gives_the_same_bytes(sample_run: Path, folder: Path, tmp_path: Path) -> None:
-    moved = Path(shutil.copytree(sample_run, tmp_path / "elsewhere"))
-    html, _ = audited(moved, tmp_path / "again", n=6)
-    first, again = ({path.name: path.read_bytes() for path in of.rglob("*.*")} for of in (folder, tmp_path / "again"))
-    assert first == again and {PAGE, TABLE} < set(first)
+def test_the_same_run_gives_the_same_bytes(toy: Path, tmp_path: Path) -> None:
+    moved = Path(shutil.copytree(toy, tmp_path / "elsewhere"))
+    html, _ = audited(toy, tmp_path / "first", n=6)
+    audited(moved, tmp_path / "again", n=6)
+    first = content(tmp_path / "first")
+    assert first == content(tmp_path / "again") and {PAGE, TABLE} < set(first)
     other, _ = audited(moved, tmp_path / "other", n=6, seed=1, blind=False)
     assert Page(other).shown["made"] != Page(html).shown["made"]
     assert str(tmp_path) not in html and not re.search(r"\b20\d\d-\d\d-\d\d|\d\d:\d\d:\d\d", html)
 
 
 def test_markup_stays_text(tmp_path: Path) -> None:
-    markup = " ".join(MARKUP)
-
     def edit(captions: Rows, negatives: Rows) -> None:
         for row in [*captions, *negatives]:
             for name in {"text", "caption", "operator", "replacement"} & row.keys():
-                row[name] = f"{row[name]} {markup}"
+                row[name] = f"{row[name]} {MARKUP}"
         for row in negatives:
             row["edits"][0]["new"] = row["replacement"]
             row["negative_id"] = f"{row['caption_id']}#{row['operator']}:{row['negative_id'][-1]}"
@@ -260,8 +238,8 @@ def test_markup_stays_text(tmp_path: Path) -> None:
     tags = [tag for tag, _ in page.elements]
     assert "img" not in tags and tags.count("style") == tags.count("script") == 1
     assert not [name for _, attributes in page.elements for name in attributes if name.startswith("on")]
-    assert all(true.endswith(markup) and false.endswith(markup) for true, false in page.shown["made"])
-    assert len(page.shown["made"]) == 24 and page.text.count(markup) > 50
+    assert all(true.endswith(MARKUP) and false.endswith(MARKUP) for true, false in page.shown["made"])
+    assert len(page.shown["made"]) == 24 and page.text.count(MARKUP) > 50
 
 
 def searchable(folder: Path) -> list[Any]:
@@ -270,9 +248,8 @@ def searchable(folder: Path) -> list[Any]:
     return [image for one in packed if one for image in json.loads(zlib.decompress(base64.b64decode(one[1])))]
 
 
-def test_what_can_be_searched_is_all_of_a_run_or_random_images(sample_run: Path, tmp_path: Path) -> None:
-    audited(sample_run, tmp_path, blind=False)
-    images = searchable(tmp_path)
+def test_what_can_be_searched_is_all_of_a_run(sample_run: Path, sample: tuple[str, pa.Table], folder: Path) -> None:
+    images = searchable(folder)
     captions = [(row["caption_id"], row["text"]) for row in rows_of(sample_run, "captions")]
     assert [tuple(caption) for image in images for caption in image[1]] == captions
     found = Counter((of_image[row[0]][0], row[1], row[2]) for _, of_image, rows in images for row in rows)
@@ -281,31 +258,35 @@ def test_what_can_be_searched_is_all_of_a_run_or_random_images(sample_run: Path,
         rows = rows_of(sample_run, table)
         expected.update((row["caption_id"], row.get("reason", table), row["operator"]) for row in rows)
     assert found == expected
-    html, _ = audited(sample_run, tmp_path, blind=False, search=expected.total() // 2)
+
+
+def test_a_large_run_is_searched_in_random_images_or_not_at_all(toy: Path, tmp_path: Path) -> None:
+    audited(toy, tmp_path, blind=False)
+    images = searchable(tmp_path)
+    html, _ = audited(toy, tmp_path, blind=False, search=200)
     some = searchable(tmp_path)
     assert [image for image in images if image in some] == some and len(images) / 4 < len(some) < len(images)
-    assert f"It knows {len(some)} of the 40 images" in Page(html).text
-    html, _ = audited(sample_run, tmp_path, blind=False, search=0)
+    assert f"It knows {len(some)} of the 24 images" in Page(html).text
+    html, _ = audited(toy, tmp_path, blind=False, search=0)
     assert not searchable(tmp_path) and "<script" not in html and not list((tmp_path / "rows").iterdir())
 
 
 def test_refined_rows_are_set_beside_all(refined_run: Path, tmp_path: Path) -> None:
-    run = refined_run
-    kept = rows_of(run, "refined")
-    html, table = audited(run, tmp_path / "both")
+    html, table = audited(refined_run, tmp_path)
+    kept = rows_of(refined_run, "refined")
     assert values(table, table="refined", measure="covered") == {("attribute", ""): len(kept)}
     assert ("attribute", "n-gram regression") in values(table, table="refined", measure="blind")
     assert "What negcap refine kept" in html
     tiles = re.findall(r"<dt>([^<]*)</dt><dd>[0-9.]+ %<small>(\w+), ", html)
     assert [label for label, _ in tiles] == ["Best text-only guess", "The same, refined"]
     assert tiles[1][1] == "attribute" != tiles[0][1]
-    html, _ = audited(run, tmp_path / "refined", refined=True, n=500, blind=False)
-    assert set(Page(html).shown["made"]) == pairs(run, "refined") != pairs(run, "negatives")
+    html, _ = audited(refined_run, tmp_path, refined=True, n=500, blind=False)
+    assert set(Page(html).shown["made"]) == pairs(refined_run, "refined") != pairs(refined_run, "negatives")
 
 
 def test_a_split_is_shown_alone(toy: Path, tmp_path: Path) -> None:
     whole = audited(toy, tmp_path / "whole", blind=False)[1]
-    html, table = audited(toy, tmp_path / "test", splits=("test",), n=500)
+    html, table = audited(toy, tmp_path / "test", splits=("test",), n=500, blind=False)
     assert values(table, measure="images")[("", "")] == 9 < values(whole, measure="images")[("", "")]
     wanted = {row["text"] for row in rows_of(toy, "negatives") if row["split"] == "test"}
     assert {false for _, false in Page(html).shown["made"]} == wanted
@@ -317,21 +298,18 @@ def test_a_split_is_shown_alone(toy: Path, tmp_path: Path) -> None:
 
 def test_bad_runs_are_one_line_and_leave_nothing(toy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = Path(shutil.copytree(toy, tmp_path / "run"))
-
-    def said(*arguments: object) -> str:
+    (tmp_path / "file").write_text("")
+    shutil.rmtree(run / "negatives")
+    for arguments, said in (
+        ([toy, "--refined"], f"has no refined negatives yet: run negcap refine {toy}"),
+        ([toy, "--images", tmp_path / "none"], f"images must be a folder, was: {tmp_path / 'none'}"),
+        ([toy, "--output", tmp_path / "file"], "output must be a folder"),
+        ([run], "has no negatives yet: "),
+    ):
         assert main(["audit", *map(str, arguments), "--quiet"]) == 2
         shown = capsys.readouterr()
-        assert shown.out == "" and shown.err.count("\n") == 1
-        return shown.err
-
-    (tmp_path / "file").write_text("")
-    assert f"has no refined negatives yet: run negcap refine {run}" in said(run, "--refined")
-    assert f"images must be a folder, was: {tmp_path / 'none'}" in said(
-        run, "--no-blind", "--images", tmp_path / "none"
-    )
-    assert "output must be a folder" in said(run, "--output", tmp_path / "file")
-    shutil.rmtree(run / "negatives")
-    assert "has no negatives yet: " in said(run) and not (run / "audit").exists()
+        assert shown.out == "" and shown.err.count("\n") == 1 and said in shown.err
+    assert not (run / "audit").exists() and not (toy / "audit").exists()
 
 
 def test_uses_join_both_sides_of_a_word() -> None:
@@ -342,68 +320,38 @@ def test_uses_join_both_sides_of_a_word() -> None:
         ("", "ride", "", "ride.n.01", 2),
         ("a | b", "b | a", "", "", 9),  # only exchanged
     ]
-    change = pd.DataFrame(rows, columns=[*CHANGE, "n"])
-    found = word_changes(change, {("ride", "verb"): 70, ("red", "attribute"): 30})
+    change = pd.DataFrame(rows, columns=[*figures.CHANGE, "n"])
+    found = figures.word_changes(change, {("ride", "verb"): 70, ("red", "attribute"): 30})
     assert [list(use) for use in found] == [
         ["ride", None, 0, 4], ["ride", 70, 3, 1], ["run", None, 1, 3], ["red", 30, 2, 0],
     ]  # fmt: skip
-    assert [list(one) for one in exchanges(change)[:2]] == [["a | b", "b | a", 9, 0], ["ride", "run", 3, 1]]
+    assert [list(one) for one in figures.exchanges(change)[:2]] == [["a | b", "b | a", 9, 0], ["ride", "run", 3, 1]]
 
 
-def blindness(**right: float | None) -> Blindness:
+def blindness(**right: int | None) -> Blindness:
     """By operator, how many of 60 pairs the word log-odds get right, if none all of the 20 pairs that there are."""
     results = {}
     for name, number in right.items():
         pairs = 20 if number is None else 60
-        baselines = dict.fromkeys(("format_rule", "shorter", "ngrams", "language_model"), accuracy(pairs / 2, pairs))
-        odds = accuracy(20 if number is None else number, pairs)
-        results[name] = BlindReport(name, **baselines, odds=odds, true_cues=(), false_cues=())
+        results[name] = report(pairs // 2, pairs, name, odds=(20 if number is None else number, pairs))
     return Blindness(results)
 
 
-def test_an_accuracy_below_chance_is_a_headline_reversed() -> None:
-    (tile,) = page.tiles_of("negatives", blindness(noun=10))
-    assert (tile.operator, tile.telling.baseline) == ("noun", "word log-odds, reversed")
-    assert tile.telling.cue.percent == pytest.approx(100 - 100 * 10 / 60)
+CUED, EVEN, FEW = 55, 30, None  # right pairs of 60
+REFINED = {"negatives": blindness(noun=CUED, verb=CUED)}
 
 
-@pytest.mark.parametrize(
-    ("tables", "kind", "said", "command"),
-    [
-        ({"negatives": blindness(noun=55, verb=30)}, "high", "recognize the negatives of noun", "negcap refine RUN"),
-        ({"negatives": blindness(noun=5)}, "high", "models recognize the negatives of noun", "negcap refine RUN"),
-        ({"negatives": blindness(noun=33)}, "good", "models do not recognize the negatives", "negcap publish RUN"),
-        ({"negatives": blindness(noun=None)}, "few", "No operator has the 50 pairs", ""),
-        ({}, "few", "It was not measured", "negcap audit RUN"),
-        (
-            {"negatives": blindness(noun=55, verb=55), "refined": blindness(noun=30, verb=None)},
-            "good",
-            "After negcap refine, text-only models do not recognize the negatives of noun",
-            "negcap publish RUN --refined",
-        ),
-        (
-            {"negatives": blindness(noun=55, verb=55), "refined": blindness(noun=30, verb=55)},
-            "high",
-            "After negcap refine, text-only models recognize the negatives of verb",
-            "--operator NAME",
-        ),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("tables", "kind", "said", "command"), [
+    ({"negatives": blindness(noun=CUED, verb=EVEN)}, "high", "recognize the negatives of noun", "negcap refine RUN"),
+    ({"negatives": blindness(noun=5)}, "high", "models recognize the negatives of noun", "negcap refine RUN"),
+    ({"negatives": blindness(noun=33)}, "good", "models do not recognize the negatives", "negcap publish RUN"),
+    ({"negatives": blindness(noun=FEW)}, "few", "No operator has the 50 pairs", ""),
+    ({}, "few", "It was not measured", "negcap audit RUN"),
+    ({**REFINED, "refined": blindness(noun=EVEN, verb=FEW)}, "good",
+     "After negcap refine, text-only models do not recognize the negatives of noun", "negcap publish RUN --refined"),
+    ({**REFINED, "refined": blindness(noun=EVEN, verb=CUED)}, "high",
+     "After negcap refine, text-only models recognize the negatives of verb", "--operator NAME"),
+])  # fmt: skip
 def test_the_verdict_is_that_of_the_refined_negatives_and_says_what_to_do(tables, kind, said, command):
     verdict = page.verdict_on(tables)
     assert (verdict.kind, verdict.command) == (kind, command) and said in verdict.headline
-
-
-def test_names_of_the_plot_of_words_hide_nothing() -> None:
-    uses = [WordUse(f"word{n}", 10 + n % 7 * (1 + n % 3), 1 + n % 5, n % 11) for n in range(60)]
-    chart = charts.words(uses)
-    assert chart is not None
-    circles = re.findall(r'<circle class="\w+" cx="([\d.]+)" cy="([\d.]+)"', chart.svg)
-    names = re.findall(r'<text class="word" x="([\d.]+)" y="([\d.]+)" text-anchor="middle">(\w+)<', chart.svg)
-    boxes = [
-        charts.LabelBox(float(x) - 3 * len(name), float(y) - 9, float(x) + 3 * len(name), float(y))
-        for x, y, name in names
-    ]
-    dots = [charts.LabelBox(float(x) - 2, float(y) - 2, float(x) + 2, float(y) + 2) for x, y in circles]
-    assert len(circles) == 120 and len(names) > 3
-    assert not any(box.overlaps(other) for n, box in enumerate(boxes) for other in [*boxes[:n], *dots])

@@ -19,7 +19,7 @@ def write(run: Path, kept: list[str], rejected: dict[str, str], operator: str = 
 
 
 def test_rows_are_kept_added_or_removed_and_the_other_run_says_why(tmp_path: Path) -> None:
-    run = write(tmp_path / "one", ["a cat", "a bus"], {"a pet": "compatible", "a car": "likely_true"})
+    run = write(tmp_path / "one", ["a cat", "a bus", "a bus"], {"a pet": "compatible", "a car": "likely_true"})
     other = write(tmp_path / "other", ["a cat", "a car", "a tree"], {"a bus": "unnatural", "a pet": "likely_true"})
     found = difference(run, other)
     stream = io.StringIO()

@@ -17,7 +17,7 @@ from negcap.pipelines.resources.cloze.network import write_arrays
 from negcap.pipelines.resources.judgement import COLUMNS, Labels, fit, predict, read_labels
 
 WIDTH = 160
-COUNT = 400
+COUNT = 240
 
 
 def test_what_is_written_rates_as_raters_of_pairs_do(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 import gzip
 import json
-import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
@@ -18,10 +17,9 @@ from negcap.pipelines.resources.parser.clear import convert
 from negcap.pipelines.resources.parser.lexical import TAG_TO_POS, lemma, lemma_tables
 from negcap.pipelines.resources.parser.train import ParserTrainingConfig, accuracy, save, train
 from negcap.pipelines.resources.parser.tree import Tree, agreed_trees, coco_captions, fragments, read_conllu, to_doc
+from tests.cases import cases_of
 
-CASES, FORMS = (
-    tomllib.loads(Path(__file__).with_name(name).read_text("utf-8")) for name in ("conversion.toml", "lemmas.toml")
-)
+CASES, FORMS = (cases_of(__file__, name) for name in ("conversion.toml", "lemmas.toml"))
 LABELS = set(
     "ROOT acl acomp advcl advmod agent amod attr aux auxpass case cc ccomp compound conj dative det dobj expl mark "
     "npadvmod nsubj nsubjpass nummod oprd parataxis pcomp pobj poss prep prt punct relcl xcomp".split()
@@ -40,16 +38,16 @@ def is_projective(tree: Tree) -> bool:
 
 
 def test_grammar_trees_are_seeded_trees_in_the_label_scheme() -> None:
-    trees = caption_trees(800, Random(3))
-    assert len(trees) == 800 and len({tuple(tree.forms) for tree in trees}) > 760
+    trees = caption_trees(400, Random(3))
+    assert len({tuple(tree.forms) for tree in trees}) > 380
     for tree in trees:
         assert tree.is_tree() and is_projective(tree), arcs(tree)
         assert set(tree.deps) <= LABELS and set(tree.tags) <= set(TAG_TO_POS), arcs(tree)
         assert 3 <= len(tree) <= 32
     assert caption_trees(50, Random(3)) == trees[:50] != caption_trees(50, Random(2))
     nlp = spacy.blank("en")
-    docs = [to_doc([tree], nlp.vocab) for tree in trees[:300]]
-    assert sum([token.text for token in nlp(doc.text)] == [token.text for token in doc] for doc in docs) >= 297
+    docs = [to_doc([tree], nlp.vocab) for tree in trees]
+    assert sum([token.text for token in nlp(doc.text)] == [token.text for token in doc] for doc in docs) >= 396
 
 
 def tree(compact: str) -> Tree:
@@ -127,25 +125,16 @@ def tables() -> dict[str, Any]:
 
 @pytest.mark.parametrize("pos", FORMS)
 def test_lemmas_are_those_that_spacy_finds(pos: str, tables: dict[str, Any]) -> None:
-    pairs = dict(pair.split(":") for pair in FORMS[pos].split())
+    lemma_of = dict(pair.split(":") for pair in FORMS[pos].split())
     rules, exceptions, index = (tables[name].get(pos, {}) for name in ("lemma_rules", "lemma_exc", "lemma_index"))
-    assert {form: lemma(form, rules, exceptions, set(index)) for form in pairs} == pairs
+    assert {form: lemma(form, rules, exceptions, set(index)) for form in lemma_of} == lemma_of
     nlp, lookups = spacy.blank("en"), Lookups()
     for name, table in tables.items():
         lookups.add_table(name, table)
     lemmatizer: Any = nlp.add_pipe("lemmatizer", config={"mode": "rule"})
     lemmatizer.initialize(lookups=lookups)
-    doc = lemmatizer(Doc(nlp.vocab, words=list(pairs), pos=[pos.upper()] * len(pairs)))
-    assert [token.lemma_ for token in doc] == list(pairs.values())
-
-
-def test_the_same_seed_gives_the_same_weights(tables: dict[str, Any]) -> None:
-    brief = SMALL.changed(epochs=1)
-    first, again, other = (
-        train(config, [], caption_trees(8, Random(0)), print).get_pipe("parser").model.to_bytes()  # type: ignore[attr-defined]
-        for config in (brief, brief, brief.changed(seed=8))
-    )
-    assert first == again != other
+    doc = lemmatizer(Doc(nlp.vocab, words=list(lemma_of), pos=[pos.upper()] * len(lemma_of)))
+    assert {token.text: token.lemma_ for token in doc} == lemma_of
 
 
 @pytest.mark.slow

@@ -46,14 +46,15 @@ def clip(folder: Path, kind: str = "clip") -> Path:
     small = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2}
     text = {**small, "vocab_size": 4 + len(WORDS), "max_position_embeddings": 16, "eos_token_id": 3, "pad_token_id": 0}
     vision = {**small, "image_size": SIDE, "patch_size": 8}
+    parts = transformers.models
     if kind == "clip":
         config = transformers.CLIPConfig(text_config=text, vision_config=vision, projection_dim=12)
         transformers.CLIPModel(config).save_pretrained(folder)
-        maker = transformers.models.clip.image_processing_pil_clip.CLIPImageProcessorPil
+        maker = parts.clip.image_processing_pil_clip.CLIPImageProcessorPil
     else:
         config = transformers.SiglipConfig(text_config={**text, "projection_size": 16}, vision_config=vision)
         transformers.SiglipModel(config).save_pretrained(folder)
-        maker = transformers.models.siglip.image_processing_pil_siglip.SiglipImageProcessorPil
+        maker = parts.siglip.image_processing_pil_siglip.SiglipImageProcessorPil
     maker(size={"height": SIDE, "width": SIDE}, crop_size={"height": SIDE, "width": SIDE}).save_pretrained(folder)
     tokenizer().save_pretrained(folder)
     return folder

@@ -1,11 +1,11 @@
 """The protocols against explicit loops over small sets."""
 
 from collections import defaultdict
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 
-from negcap.pipelines.models.figures import ratios_with_intervals
 from negcap.pipelines.readers.pairs import CaptionWithNegatives, MultipleChoice, NamedImage, Negative, TwoImages
 from negcap.pipelines.score.protocols import Vectors, measure, unit
 from negcap.pipelines.score.test_set import TestSet, build_test_set, only_adds
@@ -36,19 +36,15 @@ def random_vectors(tests: TestSet, seed: int = 1, d: int = 5) -> Vectors:
     return Vectors.of_each(images, texts)
 
 
-class Scores:
-    """The score of an image and a text by their names."""
-
-    def __init__(self, vectors: Vectors, tests: TestSet) -> None:
-        self.all = vectors.images @ vectors.texts.T
-        self.image = {name: n for n, name in enumerate(tests.image_ids)}
-        self.text = {name: n for n, name in enumerate(tests.texts)}
-
-    def __call__(self, image: str, text: str) -> float:
-        return self.all[self.image[image], self.text[text]]
+Score = Callable[[str, str], float]  # of the names of an image and a text
 
 
-def expected(made: list[CaptionWithNegatives], score: Scores, operators: set[str]) -> dict[str, list[bool]]:
+def scores_by_name(vectors: Vectors, tests: TestSet) -> Score:
+    every = vectors.images @ vectors.texts.T
+    return lambda image, text: every[tests.image_ids.index(image), tests.texts.index(text)]
+
+
+def expected(made: list[CaptionWithNegatives], score: Score, operators: set[str]) -> dict[str, list[bool]]:
     """The cases of every protocol for negatives of some operators, one at a time."""
     cases: dict[str, list[bool]] = defaultdict(list)
     true: dict[str, set[str]] = defaultdict(set)
@@ -76,12 +72,12 @@ def expected(made: list[CaptionWithNegatives], score: Scores, operators: set[str
     return cases
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_every_protocol_is_what_it_says(seed: int) -> None:
     made = items(seed=seed)
     tests = build_test_set(made)
     vectors = random_vectors(tests, seed)
-    score = Scores(vectors, tests)
+    score = scores_by_name(vectors, tests)
     groups = {name: {name} for name in OPERATORS} | {"all": set(OPERATORS)}  # "relation" is no family: an operator is
     measured = {(outcome.protocol, outcome.group): outcome for outcome in measure(vectors, tests)}
     assert {group for _, group in measured} == set(groups)
@@ -100,11 +96,6 @@ def test_without_images_all_images_of_a_half_are_one() -> None:
     same = measure(Vectors.of_each(each, vectors.texts), tests)
     for one, other in zip(measure(vectors, tests), same, strict=True):  # as if each image had that vector of its own
         assert one.blind is not None and one.blind.tolist() == other.right.tolist(), one[:2]
-
-
-def test_a_set_may_have_one_image() -> None:
-    tests = build_test_set(items(1))
-    assert all(not outcome.blind.any() for outcome in measure(random_vectors(tests), tests)[:4])  # all texts tie
 
 
 @pytest.mark.parametrize(("texts", "wanted"), [
@@ -137,7 +128,7 @@ def test_multiple_choice_and_queries_with_denials_one_at_a_time() -> None:
         made.append(MultipleChoice(NamedImage(f"i{i}", f"i{i}.jpg"), true, false, ("positive", "hybrid")[i % 2]))
     tests = build_test_set(made)
     vectors = random_vectors(tests, 3, 3)
-    score = Scores(vectors, tests)
+    score = scores_by_name(vectors, tests)
     own = [score(item.image.id, item.true) for item in made]
     right = [own[i] > max(score(item.image.id, text) for text in item.false) for i, item in enumerate(made)]
     near = [sum(score(image, item.true) > own[i] for image in tests.image_ids) < 5 for i, item in enumerate(made)]
@@ -156,16 +147,7 @@ def test_what_only_adds() -> None:
     assert not any(only_adds(caption, text) for text in ("A cat runs fast.", caption, "A dog.", "Runs a dog fast."))
 
 
-@pytest.mark.parametrize("bad", [np.nan, np.inf, 0.0])
-def test_vectors_must_have_a_direction(bad: float) -> None:
-    with pytest.raises(ValueError, match="x must be finite and not zero, row 1 is not"):
-        unit(np.array([[1.0, 1.0], [bad, bad]]), "x")
-
-
-def test_a_share_at_its_limit_has_an_interval_as_wide_as_its_cases_allow() -> None:
-    for cases, low in ((6, 61.0), (60, 94.0), (1, 20.7)):
-        sizes = np.zeros((80, 1))
-        sizes[:cases] = 4  # pairs of one image are no independent cases
-        all_right, none = (ratios_with_intervals(share * sizes, sizes, 0)[0] for share in (1, 0))
-        assert all_right.interval == pytest.approx((low, 100.0), abs=0.05)
-        assert none.interval == pytest.approx((0.0, 100 - low), abs=0.05)
+def test_vectors_must_have_a_direction() -> None:
+    for bad in (np.nan, np.inf, 0.0):
+        with pytest.raises(ValueError, match="x must be finite and not zero, row 1 is not"):
+            unit(np.array([[1.0, 1.0], [bad, bad]]), "x")
