@@ -145,7 +145,9 @@ def hash_shards(shards: Sequence[Shard]) -> str:
 
 
 def hash_table(run: Path, name: str) -> str:
-    """The `hash_shards` of a table, by its manifest. Raises FileNotFoundError without it, ValueError if half done."""
+    """The `hash_shards` of a finished table, from its manifest; no shard is read. Raises FileNotFoundError without the
+    table, ValueError for an unfinished one, DamagedShardError for a missing shard.
+    """
     return hash_shards(shards_of(run, name))
 
 

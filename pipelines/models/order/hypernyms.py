@@ -308,7 +308,7 @@ def train_energy(
     energy = kind.model(len(taxonomy.names), config.dim, Generator().manual_seed(seed)).to(device)
     margin = kind.margin if config.margin is None else config.margin
     rng = np.random.default_rng([seed, 1])
-    # The accuracy is measured every EVALUATED_EVERY batches and at an epoch's end: this span `fit` calls an epoch.
+    # The accuracy is measured every EVALUATED_EVERY batches and at an epoch's end: `fit` calls this span an epoch.
     spans_per_epoch = math.ceil(len(split.train) / (config.batch_size * EVALUATED_EVERY))
 
     def epoch_spans() -> Iterator[list[tuple[Tensor, Tensor]]]:

@@ -245,7 +245,7 @@ def load_with_corpus(
 
     Raises:
         FileNotFoundError: there is no model, or the run lacks captions or features.
-        ValueError: a file is damaged, or the model needs another language, size of features or change.
+        ValueError: a file is damaged, or the run's languages, its features or the change do not fit the model.
     """
     trained = load_model(folder, device, **changes)
     captions = data.read_captions(run, languages=trained.config.languages)
