@@ -150,10 +150,11 @@ class Augmenter:
         return f"Augmenter(lexicon={self._lexicon!r}, operators=({operators}), n={self.n}, seed={settings.seed})"
 
 
-def _take_in_turn(operators: Iterable[Sequence[str]], n: int) -> list[str]:
-    """At most n different texts, taken from the operators in turn."""
+def _take_in_turn(texts_of_operators: Iterable[Sequence[str]], n: int) -> list[str]:
+    """At most n different texts, taken from the operators in turn: the first of each, the second of each, and so on."""
     texts: dict[str, str] = {}  # by their lower case: two texts that differ only in capitals count as one
-    for text in filter(None, chain.from_iterable(zip_longest(*operators))):
+    # zip_longest gives None for an operator that has no more texts
+    for text in filter(None, chain.from_iterable(zip_longest(*texts_of_operators))):
         texts.setdefault(text.lower(), text)
     return list(texts.values())[:n]
 

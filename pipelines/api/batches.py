@@ -289,11 +289,11 @@ class NegativesByKey:
         # An index of images: their hashes, ascending, and the number of the shard of each, (n,). If two ids had one
         # hash, one would not be found, but no caption would get another's negatives: `_negatives_by_caption` has ids.
         of_shards = [_hash_ids(shard.read(["image_id"])["image_id"].unique().to_pylist()) for shard in self._shards]
-        hashes = np.concatenate([*of_shards, _hash_ids([])])
-        number = np.repeat(np.arange(len(of_shards), dtype=np.int32), [len(of_shard) for of_shard in of_shards])
+        hashes = np.concatenate([*of_shards, _hash_ids([])])  # the empty array is for a table without shards
+        shard_numbers = np.repeat(np.arange(len(of_shards), dtype=np.int32), [len(of_shard) for of_shard in of_shards])
         order = np.argsort(hashes, kind="stable")
-        self._hash_ids = hashes[order]
-        self._number = number[order]
+        self._image_hashes = hashes[order]
+        self._shard_of_image = shard_numbers[order]
         self._recent: dict[int, dict[tuple[str, str], list[str]]] = {}  # by shard, see `_negatives_by_caption`
         self._misses = 0  # samples without negatives, until one has some; -1 from then on
 
@@ -323,10 +323,10 @@ class NegativesByKey:
         if isinstance(caption, Rejected):
             return ()
         [image_hash] = _hash_ids([caption.id])
-        position = int(np.searchsorted(self._hash_ids, image_hash))
-        if position == len(self._hash_ids) or self._hash_ids[position] != image_hash:
+        position = int(np.searchsorted(self._image_hashes, image_hash))
+        if position == len(self._image_hashes) or self._image_hashes[position] != image_hash:
             return ()
-        shard = int(self._number[position])
+        shard = int(self._shard_of_image[position])
         if shard not in self._recent:
             while len(self._recent) >= SHARDS:
                 oldest = next(iter(self._recent))  # a dict has its keys in the order of their insertion

@@ -161,6 +161,7 @@ class _OpenClipLoader:
     """
 
     def __init__(self, epochs: _Epochs, loss: NegativesLoss, arguments: SimpleNamespace) -> None:
+        """Give the batches of `epochs`; loss, arguments: of the trainer, which are told of each batch."""
         self.epochs = epochs
         self.loss = loss
         self.arguments = arguments
@@ -215,6 +216,7 @@ def train_openclip(
         raise ValueError("model must give a dict: open_clip.create_model(…, output_dict=True)")
     process = this_process()
     device = str(next(model.parameters()).device)
+    # What the trainer reads of its arguments: values that the loss needs, and defaults that the caller may replace.
     fixed = {"distill": False, "accum_freq": 1, "horovod": False, "wandb": False, "tensorboard": False}
     usual = {"grad_clip_norm": None, "log_every_n_steps": 100, "local_rank": process.rank, "log_local": False}
     if wrong := sorted(arguments.keys() & fixed.keys()):
@@ -244,8 +246,9 @@ def train_transformers(
 
     Args:
         model: a `transformers.CLIPModel`.
-        batches: as those of `train_openclip`; `caption` and `negatives` are `input_ids`, padded to one length. Each
-            process has its own: nothing is shared out.
+        batches: each of B images and captions with up to k negatives, as tensors, such as a DataLoader of `Negatives`
+            gives; `caption` and `negatives` are `input_ids`, padded to one length. Each process has its own batches:
+            nothing is shared out.
         arguments: the `transformers.TrainingArguments`: epochs, learning rate, where to save.
         steps: batches of this process in an epoch; None: as many as the loader has.
         padding: the id of the padding token; None: that of the model's config.

@@ -83,7 +83,7 @@ class Command(click.Command):
     def __init__(
         self, *given: FlagValue, configs: str = "", flags: str | Mapping[str, str] = "", **more: FlagValue
     ) -> None:
-        """The command.
+        """Make the command; its configs are not imported yet.
 
         Args:
             *given: see click.Command.
@@ -128,8 +128,8 @@ class Command(click.Command):
                     option.required = len(self._configs) == 1 and self.fields[name].is_required()
                     of_fields.append(option)
             last = [option for option in self._params if option.name in LAST]
-            own = [option for option in self._params if option not in last]
-            self._params = [*own, *of_fields]
+            own_first = [option for option in self._params if option not in last]
+            self._params = [*own_first, *of_fields]
             # Fields without a flag are set by --set.
             if self.fields.keys() - {option.name for option in self._params}:
                 self._params.append(options.sets(self.name, self.fields))
@@ -326,8 +326,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         too_large = is_out_of_memory(error)
         if os.environ.get("NEGCAP_TRACEBACK") or not (too_large or isinstance(error, ANSWERED)):
             raise
-        is_named = isinstance(error, OSError) and error.filename and error.strerror
-        message = cause(error) if is_named or too_large or missing_library(error) else str(error)
+        # `cause` has a better text for these: "captions.csv: No such file or directory", or what to install.
+        names_file = isinstance(error, OSError) and error.filename and error.strerror
+        message = cause(error) if names_file or too_large or missing_library(error) else str(error)
     print(f"{where}: {' '.join(message.split())}", file=sys.stderr)
     return BAD_INPUT
 
@@ -343,9 +344,9 @@ def _what_happens_to_work(end: BaseException) -> str:
 
 @contextmanager
 def with_workers(given: dict[str, FlagValue]) -> Iterator[Execution]:
-    """How stages are run, by the flags --workers, --scheduler, --quiet and --overwrite, which are taken out of `given`.
+    """How stages are run, by the flags --workers, --scheduler, --quiet and --overwrite, which are removed from `given`.
 
-    Workers that are started for it end with the block.
+    Workers that are started for the block end with it.
     """
     from ..engine.cluster import executor
 
@@ -367,7 +368,7 @@ def to_json(value: object) -> str:
 
 
 def say(quiet: bool = False) -> Callable[[str], None]:
-    """What prints a line of progress on stderr, or nothing."""
+    """A function that prints a line of progress on stderr; with `quiet`, one that does nothing."""
     return lambda line: None if quiet else print(line, file=sys.stderr, flush=True)
 
 

@@ -31,9 +31,10 @@ output = options.folder("Folder of the model to write; of several, of their fold
 
 
 def with_default_split(run: Path, given: dict[str, FlagValue]) -> dict[str, FlagValue]:
-    """The settings of an evaluation, with the split if the user has given none.
+    """The settings of an evaluation, with a `split` added where the default one cannot be used.
 
-    It is the default split or, if the run lacks that, its only split other than train splits; then a line says so.
+    That is where the user has given none, the run lacks the default split, and it has only one other split that is not
+    for training: this one is evaluated, and a line says so.
     """
     from ...schemas.captions import TRAIN_SPLITS
     from ..models.config import EvaluateConfig
@@ -62,7 +63,7 @@ class TrainCommand(Command):
         return {name: field for name, field in fields.items() if name not in ("run", "output", "model")}
 
     def of_field(self, name: str) -> dict[str, FlagValue]:
-        """Further arguments of `options.from_field`: the defaults that differ between models, which help shows."""
+        """Further arguments of `options.from_field`, the same for all fields: the defaults in which models differ."""
         from ..models.config import DEFAULTS
 
         return {"of_models": DEFAULTS}
@@ -76,13 +77,16 @@ class TrainCommand(Command):
 
 
 def settings_of(model: str) -> list[HelpEntry]:
-    """The settings of a model that only --set changes, not a flag as those in TRAINED: `name=default`, description."""
+    """The settings of a model that have no flag of their own, so that only --set changes them (TRAINED names those with
+    a flag): for each `name=default`, as --set takes it, and its description.
+    """
     from ..models.config import CONFIGS, configure
 
-    defaults = vars(configure(Path(), Path(), model))
+    defaults = vars(configure(run=Path(), output=Path(), model=model))  # any paths: only the defaults are read
+    names_with_flag = TRAINED.split()
     entries = []
     for name, field in CONFIGS[model].model_fields.items():
-        if name not in ("run", "output", "model", *TRAINED.split()):
+        if name not in ("run", "output", "model", *names_with_flag):
             entries.append(HelpEntry(f"{name}={options.as_text(defaults[name])}", field.description or ""))
     return entries
 

@@ -41,10 +41,12 @@ def operator_or_change_words() -> Sequence[str]:
 
 
 def unlisted_words(words: Words) -> Sequence[str]:
-    """Valid words that help and messages leave out: of operators, those that do as a paper's script; else none."""
+    """The words that are accepted but left out of help and messages: for the two lists of operators, the operators that
+    imitate a paper's script, such as uniform_noun; for all other lists none.
+    """
     if words not in (operator_words, operator_or_change_words):
         return ()
-    from ...augment.operators import UNCHECKED  # papers' scripts do not check their negatives
+    from ...augment.operators import UNCHECKED  # these operators: as papers' scripts, they do not check negatives
 
     return UNCHECKED
 
@@ -97,7 +99,7 @@ class Choice(click.Choice):
         """words: the valid ones, or a function that is called when they are needed. word_for_none: another valid word,
         such as "none", that stands for no value; "": there is no such word.
         """
-        # What click.Choice sets, whose __init__ would need the words at once.
+        # click.Choice.__init__ would set this, but is not called: it needs the words at once.
         self.case_sensitive = True
         self._words = words
         self._word_for_none = word_for_none
@@ -202,7 +204,7 @@ def several(
 
 
 def section(heading: str, *options: Decorator) -> Decorator:
-    """Several flags as one decorator, which help lists under a heading of their own."""
+    """One decorator that adds several flags to a command, listed in its help under a heading of their own."""
 
     def decorate(command: Callback) -> Callback:
         """Add the options to a command, and note their heading."""
@@ -248,7 +250,7 @@ def from_field(
     Args:
         name: of the field.
         field: a field with a description.
-        of_models: by model, the defaults of fields in which it differs.
+        of_models: by model, its own defaults: {"vse-c": {"margin": 0.2}}; help shows them beside that of the field.
     """
     from ...augment.settings import plain_type, words_of
 
@@ -333,7 +335,7 @@ PLACE = Location(local=False)
 
 
 def no_file(ctx: click.Context, parameter: click.Parameter, path: Path) -> Path:
-    """The path that a user gave for a folder, as click's callback. Raises UsageError if there is a file."""
+    """Return the path that a user gave for a folder; raise UsageError if it is a file. A callback of click."""
     if isinstance(path, Path) and path.is_file():
         if isinstance(parameter, click.Option):
             raise click.UsageError(f"{path}: the output must be a folder, is a file", ctx)

@@ -77,6 +77,7 @@ class AnswerCache:
     """
 
     def __init__(self, path: Path) -> None:
+        """Open the file, or make it with its folder. Raises ValueError if it is something else."""
         path.parent.mkdir(parents=True, exist_ok=True)
         self._path = path
         self._lock = threading.Lock()
@@ -403,7 +404,7 @@ def cache_path(run: Path) -> Path:
 
 
 def collect(name: str, endpoint: Endpoint, requests: Iterable[Request], progress: Progress, total: int) -> Answers:
-    """Ask all requests of a stage. Raises EndpointError as `Endpoint.ask`; answers until then stay in the cache.
+    """Ask all requests of a stage. Raises EndpointError if the endpoint cannot be used; answers until then are cached.
 
     Args:
         name: of the stage.
@@ -422,7 +423,8 @@ def collect(name: str, endpoint: Endpoint, requests: Iterable[Request], progress
             # Not `tokens` and `cached`, which differ when the same answers are read again.
             digest.update(repr((answer.status, answer.text, answer.detail, answer.model, answer.fingerprint)).encode())
             counts["not_asked" if answer.status == "budget" else answer.status] += 1
-            counts["cached"] += answer.cached
+            if answer.cached:
+                counts["cached"] += 1
             progress.advance(1)
     spent = Spent(endpoint.spent.requests - before.requests, endpoint.spent.tokens - before.tokens)
     return Answers(tuple(answers), digest.hexdigest(), dict(counts), spent)

@@ -29,6 +29,7 @@ def without_key(text: str, key: str) -> str:
     for start in _piece_starts(text, pieces):
         # Pieces overlap; what any of them covers is hidden.
         is_hidden[start : start + size] = [True] * size
+    # "\0" marks a letter to hide: each run of them then becomes one HIDDEN, which does not tell how long it was.
     marked = "".join("\0" if hidden else letter for letter, hidden in zip(text, is_hidden, strict=True))
     shown = re.sub("\0+", HIDDEN, marked)
     for spelling in _spellings(shown):

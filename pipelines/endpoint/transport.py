@@ -74,5 +74,6 @@ def _is_same_host(first: httpx2.URL, other: httpx2.URL) -> bool:
     """Whether two URLs lead to the same host and port, or from HTTP to HTTPS on a host's usual ports."""
     if (first.scheme, first.host, first.port) == (other.scheme, other.host, other.port):
         return True
-    becomes_secret = (first.scheme, other.scheme) == ("http", "https")
-    return becomes_secret and first.host == other.host and first.port is None and other.port is None
+    is_upgrade = (first.scheme, other.scheme) == ("http", "https")
+    has_usual_ports = first.port is None and other.port is None
+    return is_upgrade and first.host == other.host and has_usual_ports

@@ -108,11 +108,11 @@ class WorkerReply(TypedDict):
 
 
 def _run_packed(packed: bytes) -> WorkerReply:
-    """In a Dask worker, run a packed call, if it can be unpacked there.
+    """In a Dask worker, unpack a call and run it, or say why it cannot be unpacked there.
 
-    Dask has no answer for a call that a worker cannot unpack, as without negcap: it sends the call to that worker again
-    and again, for ever. So the call is sent as bytes, and this function with its source. For the same reason it returns
-    a plain dictionary: a worker without negcap could not make an object of a type of this module.
+    A worker without negcap cannot unpack a call of negcap's functions, and Dask would send it the call again and again,
+    for ever. So Dask is given bytes, and this function with its source. It returns a plain dictionary, as such a worker
+    could not make an object of a type of this module either.
     """
     from distributed import get_worker
     from distributed.protocol.pickle import loads
@@ -238,6 +238,7 @@ class Distributed(Executor):
         if self._client is None:
             import distributed  # noqa: F401  first, as its import sets the levels of its loggers
 
+            # What goes wrong is said by our own errors, in one line; Dask would log it in many.
             for name in logging.root.manager.loggerDict:
                 if name.partition(".")[0] in ("distributed", "tornado"):
                     logging.getLogger(name).setLevel(logging.CRITICAL)
@@ -249,7 +250,7 @@ class Distributed(Executor):
     def _ask_workers(self, client: Client) -> None:
         """Leave out the workers of a running scheduler that cannot run negcap. Raises ClusterError if none can."""
         pool = client.get_executor(pure=False)
-        packed = _pack_call(_has_negcap)
+        packed = _pack_call(_has_negcap)  # unpacking it is the test
         asked = [pool.submit(_run_packed, packed, workers=[worker]) for worker in client.nthreads()]
         # A worker that is too busy to answer in time shows with its first call whether it has negcap.
         answered = wait(asked, CONNECT_SECONDS).done
@@ -265,7 +266,7 @@ class Distributed(Executor):
         for worker, why in new.items():
             install = f"install this version of negcap, {version('negcap')}, there"
             self._unfit[worker] = f"the worker {worker} cannot run negcap ({why}): {install}"
-        if new and self._fit_workers(client):
+        if new and self._fit_workers(client):  # raises if no worker is left
             for worker in new:
                 print(f"negcap: {self._unfit[worker]}; it is left out", file=sys.stderr, flush=True)
 
@@ -415,7 +416,7 @@ def _connection_to(scheduler: str) -> Callable[[], Client]:
             function that makes a client.
 
     Raises:
-        ValueError: any other text, or there is no such function.
+        ValueError: it is none of these, or the function does not exist.
         ClusterError: the file holds no address.
     """
     if ADDRESS.fullmatch(scheduler):
@@ -502,13 +503,13 @@ def _client_of_new_workers(workers: int, retries: int) -> Client:
 
 
 def _start_local_cluster(workers: int, retries: int) -> Client:
-    """Start a local Dask cluster of `workers` one-thread processes; retries: workers that may be lost with a task."""
+    """Start a local Dask cluster of `workers` one-thread processes. retries: how many workers a call may lose."""
     import dask
     from distributed import Client, LocalCluster
     from distributed.security import Security
 
     # Stealing has nothing to do where no worker has more than IN_FLIGHT calls. Routes and profiles are for the
-    # dashboard, which does not run here.
+    # dashboard, which does not run here. This module is preloaded, as each worker then calls its `dask_setup`.
     environment = dask.config.get("distributed.nanny.pre-spawn-environ")
     settings = {
         "distributed.nanny.pre-spawn-environ": {**environment, **MEMORY},
@@ -565,7 +566,9 @@ def dask_setup(worker: object) -> None:
 
 
 def keep_pandas_unimported() -> None:
-    """Keep pyarrow from importing pandas with its first array (0.4 s, 45 MB): show it one that is too old."""
+    """Keep pyarrow from importing pandas with its first array (0.4 s, 45 MB): that is made here, while an empty module
+    stands for pandas, whose version is too old for pyarrow. It does not look for pandas again.
+    """
     import pyarrow as pa
 
     if "pandas" not in sys.modules:

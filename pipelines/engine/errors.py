@@ -68,7 +68,7 @@ def cause(error: BaseException) -> str:
         return missing
     first_line = next(iter(str(error).splitlines()), "")
     if is_out_of_memory(error):
-        details = first_line.partition(" - ")[0][:200]  # mostly empty
+        details = first_line.partition(" - ")[0][:200]  # a MemoryError mostly has no text
         return f"{OUT_OF_MEMORY}: {details}" if details else OUT_OF_MEMORY
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror

@@ -27,10 +27,10 @@ NO_ROWS = ("api", "cli", "engine", "publish", "report")  # folders of pipelines 
 def code_of(*functions: Callable[..., object] | str) -> str:
     """A hash of all code that decides rows of tables: if any of it changes, tables are made again.
 
-    functions: those that make the rows, or names of modules; the files of those outside of negcap count, too.
+    functions: those that make the rows, or names of their modules.
     """
-    # Code inside of the package is hashed as a whole, since it is not known which of its functions call each other. Of
-    # other modules, as of stages that users write, the file counts.
+    # Code inside of the package is hashed as a whole, since it is not known which of its functions call each other.
+    # Stages that users write are in other modules: of these, the file of the function is hashed, too.
     modules = sorted({item if isinstance(item, str) else item.__module__ for item in functions})
     files = [Path(sys.modules[name].__file__ or "") for name in modules if name in sys.modules]
     others = [sha256_file(file) for file in files if not file.is_relative_to(PACKAGE / "pipelines")]

@@ -58,9 +58,11 @@ class RemotePath(PurePosixPath):
     __slots__ = ()
 
     def __str__(self) -> str:
+        """The URL: a path has one slash after `s3:`, a URL has two."""
         return _SCHEME.sub(r"\1://", super().__str__(), count=1)
 
     def __fspath__(self) -> str:
+        """Raise ValueError: only functions that need a path on a disk ask for it."""
         raise ValueError(f"{self} must be on a local disk")
 
     @property

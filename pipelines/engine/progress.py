@@ -158,9 +158,10 @@ class Reports:
     def __call__(self, call: int, done: int) -> None:
         """Take note that a call has done so much so far."""
         with self._lock:
-            self.begun[call] += done == 0
+            if done == 0:
+                self.begun[call] += 1
             new = done - self._done[call]
-            if new > 0:
+            if new > 0:  # not if it begins again, or its report comes late
                 self._done[call] = done
                 self._advance(call, new)
 

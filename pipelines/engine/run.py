@@ -72,7 +72,7 @@ class Job:
             earlier.free()
 
     def read(self, shard: Shard) -> pa.Table:
-        """The rows of a shard of the input. Raises DamagedShardError, or RuntimeError as `begin`."""
+        """Begin the call, and return the rows of a shard of the input. Raises DamagedShardError for a damaged shard."""
         self.begin()
         return shard.read(self.stage.columns)
 
@@ -277,10 +277,11 @@ def make_shard(job: Job, index: int, shard: Shard, key: str) -> ShardResult:
     table = job.read(shard)
     results: list[StageResult] = []
     done = 0
-    # A report of nothing says that the shard is begun: retries are counted by these.
+    # A report of 0 rows says that the shard is begun; a second such report, that a worker died and it began again.
     report_done(done)
     for batch in batches(table, job.stage.batch or len(table)):
         with collector_paused():
+            # `whole`: the tables that the stage reads whole, each as an argument of its name
             results.append(job.stage.apply(batch, job.config, **job.whole))
         done += len(batch)
         report_done(done)

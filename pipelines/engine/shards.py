@@ -100,7 +100,8 @@ class Shard:
         file = pq.ParquetFile(pa.BufferReader(self.content()), read_dictionary=list(encoded))
         missing = [name for name in columns or () if name not in file.schema_arrow.names]
         if missing:
-            raise ValueError(f"{self.name} lacks the column{'s' * (len(missing) > 1)} {', '.join(missing)}")
+            noun = "columns" if len(missing) > 1 else "column"
+            raise ValueError(f"{self.name} lacks the {noun} {', '.join(missing)}")
         if columns is None:
             table = file.read(use_threads=False)
         else:  # `read` gives the columns in the file's order, `select` in the order that was asked for
@@ -127,6 +128,7 @@ def shard_index(shard: Path) -> int:
 def list_shards(folder: Path) -> list[Path]:
     """The shards of a table's folder in order; empty if there is no folder."""
     shards = filter(SHARD.fullmatch, names(folder))
+    # by number: part-100000 is longer than part-99999, and comes after it
     return [folder / name for name in sorted(shards, key=lambda name: (len(name), name))]
 
 
@@ -182,7 +184,7 @@ def _place_of_seal(data: bytes | bytearray) -> slice | None:
 
 
 def sealed(path: Path) -> Shard | None:
-    """What a shard states of itself; None if it is missing or is not as it was written."""
+    """The shard in a file, with what the file states of itself; None if it is missing or not as it was written."""
     try:
         data = path.read_bytes()
     except (FileNotFoundError, IsADirectoryError):

@@ -91,7 +91,7 @@ Spread = Callable[[Callable[..., pa.Table], Sequence[Sequence[pa.Table]]], list[
 
 @contextmanager
 def collector_paused() -> Iterator[None]:
-    """Pause garbage collection while a shard is made: its rows have no cycles, and tracing them costs a fourth."""
+    """Pause garbage collection while a shard is made: rows have no cycles, and the search takes a fourth of it."""
     enabled = gc.isenabled()
     gc.disable()
     try:

@@ -32,18 +32,18 @@ class WholeTable:
     sha256: str
 
     def read(self, columns: Sequence[str] | None = None, encoded: Sequence[str] = ()) -> pa.Table:
-        """All rows, as of `Shard.read`. Raises DamagedShardError when the table is not that of `sha256` any more."""
+        """All rows (see `Shard.read`). Raises DamagedShardError when the table was made anew, or a shard is damaged."""
         return pa.concat_tables(shard.read(columns, encoded) for shard in self.shards())
 
     def shards(self) -> list[Shard]:
-        """The shards of the table, in order. Raises as `read`, but does not look into the shards."""
+        """The shards of the table, in order, not read yet. Raises DamagedShardError when the table was made anew."""
         shards = shards_of(self.folder.parent, self.folder.name)
         if hash_shards(shards) != self.sha256:
             raise DamagedShardError(f"{self.folder} was made anew while it was being used: run the same command again")
         return shards
 
     def check(self) -> None:
-        """Hash the bytes of all shards; raises as `read`."""
+        """Hash the bytes of all shards. Raises DamagedShardError when one is damaged, or the table was made anew."""
         for shard in self.shards():
             shard.content()
 
@@ -84,7 +84,7 @@ def _how_to_make(name: str, run: Path) -> str:
     if stage in OF_BUILD:
         manifests = [_finished_manifest(run, table) for table in names(run)]
         finished = {manifest.identity.stage for manifest in manifests if manifest is not None}
-        done = [stage for stage in OF_BUILD if stage in finished]
+        done = [stage for stage in OF_BUILD if stage in finished]  # in the order of the build
         # No stage of a build has run: the captions are of another command, such as negcap scenes.
         if not done:
             return f"run negcap build --output {run}"
@@ -145,12 +145,14 @@ def hash_shards(shards: Sequence[Shard]) -> str:
 
 
 def hash_table(run: Path, name: str) -> str:
-    """The `hash_shards` of a finished table, from its manifest; no shard is read. Raises as `shards_of`."""
+    """The `hash_shards` of a finished table, from its manifest; no shard is read. Raises FileNotFoundError without the
+    table, ValueError for an unfinished one, DamagedShardError for a missing shard.
+    """
     return hash_shards(shards_of(run, name))
 
 
 def hash_inputs(run: Path, tables: Sequence[str]) -> dict[str, str]:
-    """The hash of each table that a stage reads, by name. Raises as `shards_of`."""
+    """The hash of each table that a stage reads, by name; raises the errors of `hash_table`."""
     return {name: hash_table(run, name) for name in tables}
 
 
@@ -160,7 +162,9 @@ def package() -> dict[str, str]:
 
 
 def provenance(run: Path, inputs: Sequence[str], config: Config) -> dict[str, str]:
-    """The metadata of `inputs` (for the lexicon also its hash), and the config's parser, seed and operators."""
+    """The metadata that a table takes over from its inputs, with the version of negcap, the hash of a lexicon among the
+    inputs, and the config's parser, seed and operators.
+    """
     metadata = package()
     for table in inputs:
         if (manifest := read_manifest(run / table)) is not None:
@@ -175,7 +179,9 @@ def provenance(run: Path, inputs: Sequence[str], config: Config) -> dict[str, st
 
 
 def read_table(run: Path, name: str, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
-    """Read a table's shards one at a time; columns: only these. Raises as `shards_of` and `Shard.read`."""
+    """Read a table's shards one at a time; columns: only these. Raises FileNotFoundError without the table, ValueError
+    for an unfinished one or a column that it lacks, DamagedShardError for a damaged shard.
+    """
     return (shard.read(columns) for shard in shards_of(run, name))
 
 
@@ -226,7 +232,7 @@ def verify(run: Path) -> RunCheck:
 
 
 def _problems_of_stage(run: Path, name: str, manifest: Manifest) -> Iterator[str]:
-    """Problems of a whole stage: unfinished, surplus shards, or made from other inputs than the current ones."""
+    """The problems of a stage: it is unfinished, has surplus shards, or was made from other inputs than the run has."""
     identity = manifest.identity
     if not manifest.complete:
         yield f"{name}: unfinished, run {identity.stage} again"

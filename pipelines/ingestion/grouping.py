@@ -292,14 +292,16 @@ def grouped(
 ) -> Iterator[Connection]:
     """Group rows by image in DuckDB, and decide which become captions.
 
-    Yields a connection with two views, to be sorted by all columns: `kept`, the `home` (the position of the first
-    caption of its image), `position` and final `number` of each caption; and `refused`, the `position`, `reason` (null:
-    that of reading) and `home` of rejected records.
+    Yields a connection with two views, which the caller sorts by all columns. `home` is the position of the first
+    caption of a row's image.
+
+    - `kept`, the captions: home, position, and the final number among the captions of the image.
+    - `refused`, the rejected records: position, reason (null if the record was rejected when it was read), and home.
 
     Args:
-        blocks: `position` and DECIDING of all rows.
+        blocks: of all rows, `position` and the columns DECIDING.
         limit: how many images are kept, those with the lowest hashes of ids: a larger sample contains a smaller one.
-        rows: the number of keys, with which memory grows little.
+        rows: the number of keys by which texts are compared; DuckDB may use a little more memory for each.
         folder: for data that does not fit into that memory; None: no limit of memory.
 
     Raises:

@@ -424,7 +424,8 @@ class ArrayWriter:
     def append(self, **arrays: np.ndarray) -> None:
         """Append rows (n, …) to the arrays of these names; rows of those that exist have the same type and shape."""
         for name, values in arrays.items():
-            kind, (length, *row_shape) = self.layout.get(name, (values.dtype.str, (0, *values.shape[1:])))
+            without_rows = values.dtype.str, (0, *values.shape[1:])  # the layout of an array that is new
+            kind, (length, *row_shape) = self.layout.get(name, without_rows)
             if kind != values.dtype.str:
                 raise TypeError(f"{name} must be {kind}, was: {values.dtype.str}")
             # opened for each part, so that only one file is open at a time
@@ -505,7 +506,7 @@ def _mapped(path: Path, kind: str, shape: Sequence[int]) -> Tensor:
 
 
 def cache_folder(run: Path, prefix: str, identity: object) -> Path:
-    """The folder in the run's cache that `mapped_arrays` writes and reads; the arguments are the same."""
+    """The folder in a run's cache whose name is `prefix` and a hash of the JSON-compatible data `identity`."""
     # 16 hex digits are 64 bits: no two entries of a run share a name by chance
     key = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]
     return scratch_folder(run, "encoded") / f"{prefix}{key}.arrays"

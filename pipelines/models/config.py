@@ -308,7 +308,7 @@ class UniVseConfig(RecurrentConfig):
 
     @model_validator(mode="after")
     def _check_alpha(self) -> Self:
-        """Refuse to train an α that has no logit, or nothing to weight. Raises ValueError."""
+        """Refuse to train an α of 0 or 1, which has no logit, or without components, which it weights (ValueError)."""
         if self.learn_alpha and (not 0 < self.alpha < 1 or not self.components):
             raise ValueError("learn_alpha is for univse with components and an alpha between 0 and 1")
         return self

@@ -339,7 +339,7 @@ def read_caption_rows(run: Path, name: str, caption_ids: Sequence[str]) -> pa.Ta
 
 
 def read_graphs(run: Path, captions: Captions, vocabulary: WordVocabulary, device: torch.device) -> SceneGraphs:
-    """The scene graphs of a run's captions, as word ids on `device`. Raises as `read_caption_rows`."""
+    """The scene graphs of captions, as word ids on `device`. Raises FileNotFoundError or ValueError without them."""
     return encode_components(read_caption_rows(run, "components", captions.ids), vocabulary, device)
 
 
@@ -609,7 +609,7 @@ def _identity_of_texts(run: Path, captions: Captions, words: Vocabularies, selec
 
 
 def _language_of_texts(captions: Captions, words: Vocabularies, negatives: int) -> Tensor | None:
-    """The `language` of RunTexts: that of the captions, then English for so many negatives."""
+    """The `language` of RunTexts: of each caption, then English for each negative. None if there is only one."""
     if len(words) == 1:
         return None
     # without English there are no negatives to number
@@ -642,7 +642,7 @@ def _write_texts(
     codes: dict[str, dict[str, int]] = {"operator": {}, "family": {}}  # numbers of names, in order of first occurrence
     inserting: dict[str, list[int]] = {}  # by operator: how many negatives, and how many with an unknown word
     for shard in _selected_shards(run, selection):
-        number = _numbers_of_captions(run, shard, ids)
+        caption_numbers = _numbers_of_captions(run, shard, ids)
         owner = np.repeat(np.arange(len(shard.captions)), np.diff(shard.starts))  # (negatives,) by caption of the shard
         texts = shard.captions["text"].combine_chunks()
         for start in range(0, len(owner), AT_ONCE):
@@ -657,7 +657,8 @@ def _write_texts(
             # left out here, but counted above, so that users are told how many are lost
             kept = ~unknown if selection is not None and selection.to_train else np.ones(len(rows), np.bool_)
             sizes = np.diff(encoded.offsets)  # (rows,) how many words each negative has
-            columns = {**_columns_to_keep(rows, codes), "negative_caption": number[owner_of_rows], "known": ~unknown}
+            columns = _columns_to_keep(rows, codes)
+            columns |= {"negative_caption": caption_numbers[owner_of_rows], "known": ~unknown}
             out.append(tokens=encoded.tokens[np.repeat(kept, sizes)], offsets=end + np.cumsum(sizes[kept]))
             out.append(**{name: columns[name][kept].astype(kind) for name, kind in OF_NEGATIVES.items()})
             end += int(sizes[kept].sum())

@@ -30,6 +30,7 @@ class DualEncoder(EmbeddingModel):
     """
 
     def __init__(self, config: DualConfig, features: int, words: int, vectors: Tensor | None = None) -> None:
+        """Make the encoders; features, words: the sizes of an image's features and of the vocabulary."""
         super().__init__()
         self.feature_size = features
         self.similarity = SIMILARITIES[config.similarity if isinstance(config, VseConfig) else "cosine"]
@@ -55,6 +56,7 @@ class ContrastiveEncoder(DualEncoder, losses.ContrastiveHead):
     """Encoders of images and texts with a learned scale of their cosine."""
 
     def __init__(self, config: ContrastiveConfig, features: int, words: int, vectors: Tensor | None = None) -> None:
+        """Make the encoders, and the parameters of the loss that the config names."""
         super().__init__(config, features, words, vectors)
         scale = losses.SIGLIP_SCALE if config.model == "siglip" else losses.SCALE
         # learned as a logarithm, so that the scale itself stays above 0

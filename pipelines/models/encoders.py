@@ -183,6 +183,7 @@ class TwoPartEmbedding(nn.Module):
     fixed: Tensor
 
     def __init__(self, words: int, fixed: int, grounded: int, generator: Generator, vectors: Tensor | None) -> None:
+        """Make both parts for `words` words; fixed, grounded: how many numbers of a word's vector each part has."""
         super().__init__()
         # a buffer: saved with the model, so that the file of vectors is not needed again
         self.register_buffer("fixed", torch.zeros(words, fixed) if vectors is None else vectors.nan_to_num())

@@ -243,8 +243,18 @@ TERM = "term "  # put before the names of terms, one of which may be called "los
 
 
 def epoch_figures(results: Sequence[TrainingStep], epoch: int, began: float) -> Line:
-    """The means of an epoch's steps, per item such as a pair: `loss`; `terms`, by name; `losses`, of up to LOSS_POINTS
-    parts of the epoch. Also `steps`, `seconds` since `began`, and `per_second`, items. Raises as `fit`.
+    """The figures of an epoch for its line of metrics.jsonl.
+
+    `loss`, and `terms` by name: means per item over the epoch. `losses`: the mean loss per item in each of up to
+    LOSS_POINTS parts of the epoch, as a curve. `steps`; `seconds`; `per_second`, the number of items.
+
+    Args:
+        results: its steps. Their losses and terms are sums over the items of a batch, such as pairs.
+        epoch: its number, for messages.
+        began: when it began, by the clock time.perf_counter.
+
+    Raises:
+        ValueError: there are no steps, or a loss or term is not finite (which is named).
     """
     if not results:
         raise ValueError(f"an epoch must have batches of at least two captions, epoch {epoch} has none")
@@ -260,7 +270,10 @@ def epoch_figures(results: Sequence[TrainingStep], epoch: int, began: float) -> 
     per_step = {name: torch.stack(steps).double().cpu() for name, steps in values.items()}
     seconds = time.perf_counter() - began
 
-    for name, steps in sorted(per_step.items(), reverse=True):  # terms tell more than the loss
+    # the terms first: if one is not finite, neither is the loss, and the name of the term tells more
+    names = sorted(per_step.keys() - {"loss"}, reverse=True)
+    for name in (*names, "loss"):
+        steps = per_step[name]
         if not steps.isfinite().all():
             first = int(steps.isfinite().long().argmin()) + 1
             raise ValueError(f"the loss is not finite in epoch {epoch} ({name}, step {first}): lower the learning rate")

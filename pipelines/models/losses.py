@@ -37,7 +37,9 @@ class Hinges(NamedTuple):
 
 
 def _hinges(scores: Tensor, margin: float, same_image: Tensor | None) -> Hinges:
-    """The hinges [α + s(false) - s(true)]₊ of all false captions and images; arguments as in `sum_of_hinges`."""
+    """The hinges [α + s(false) - s(true)]₊ of all false captions and images. scores: (B, B) s, images by captions.
+    margin: α. same_image: (B, B) bool, True for pairs that are true, too.
+    """
     true = scores.diagonal()
     is_false = ~torch.eye(len(scores), dtype=torch.bool, device=scores.device)
     if same_image is not None:
@@ -60,7 +62,8 @@ def sum_of_hinges(scores: Tensor, margin: float, same_image: Tensor | None = Non
 def max_of_hinges(scores: Tensor, margin: float, same_image: Tensor | None = None) -> Tensor:
     """VSE++'s loss, as `sum_of_hinges` with only the hardest caption and image (Faghri et al. 2018; VSE-C, eq. 2):
 
-    max_c' [α + s(i, c') - s(i, c)]₊ + max_i' [α + s(i', c) - s(i, c)]₊.
+    max_c' [α + s(i, c') - s(i, c)]₊ + max_i' [α + s(i', c) - s(i, c)]₊. scores: (B, B), images by captions. margin: α.
+    same_image: (B, B) bool, True where caption j describes image i; None: only the diagonal.
     """
     hinges = _hinges(scores, margin, same_image)
     return hinges.captions.amax(1).sum() + hinges.images.amax(0).sum()

@@ -61,7 +61,7 @@ def count_outranking(
         outranks(score(candidates[rows], queries), true).sum(0)
         for rows in blocks(len(candidates), len(queries), numbers)
     ]
-    return sum(counts[1:], counts[0])
+    return sum(counts[1:], counts[0])  # begins with an array, not with Python's 0
 
 
 def count_outranking_in_list(scores: np.ndarray, true: np.ndarray) -> np.ndarray:

@@ -55,6 +55,7 @@ def _tokenizer() -> NLTKWordTokenizer:
 
 @lru_cache(maxsize=1 << 16)
 def _tokenize_piece(piece: str) -> tuple[str, ...]:
+    """The words of a text without white space: "one's" -> one 's; of pieces seen before, they are remembered."""
     return tuple(_tokenizer().tokenize(piece))
 
 
@@ -231,13 +232,15 @@ def vector_size(path: Path) -> int:
             sizes = [arrays[name].shape[1] for name in arrays.files if arrays[name].ndim == 2]
     else:
         with path.open(encoding="utf-8", errors="replace") as text:
+            # not of the first line, which may be word2vec's: number of words, size
             sizes = [len(line.split()) - 1 for line in islice(text, 1, 10)]
     if not sizes or min(sizes) < 1:
         raise ValueError(f"{path}: must hold words with their vectors, holds none")
-    return min(sizes)
+    return min(sizes)  # a word with spaces in it makes its line longer
 
 
 def _is_zip(path: Path) -> bool:
+    """Whether a file is a ZIP archive, as npz files are: these begin with PK."""
     with path.open("rb") as file:
         return file.read(2) == b"PK"
 

@@ -101,7 +101,7 @@ class Facts:
     @property
     def operators(self) -> list[str]:
         """The operators with at least one published negative."""
-        return self.table.columns[2:].tolist()
+        return self.table.columns.drop(["images", "captions"]).tolist()
 
     @property
     def splits_of(self) -> dict[str, list[str]]:
@@ -156,8 +156,9 @@ class Facts:
         what = f"{total['captions']:,} English captions of {total['images']:,} images"
         if not self.operators:
             return f"{what}, without negatives."
+        negatives = total.drop(["images", "captions"]).sum()
         return (
-            f"{what} with {total[2:].sum():,} negative captions ({', '.join(self.operators)}): sentences made by "
+            f"{what} with {negatives:,} negative captions ({', '.join(self.operators)}): sentences made by "
             "editing a caption so that they are false of its image."
         )
 
@@ -201,12 +202,13 @@ def yaml(value: object) -> str:
 
 
 def meaning(column: Column) -> str:
-    """What a column holds, and where, if no column or key of the file has its name."""
+    """What a column holds, and, if the file has no column or key of this name, where it stands."""
     if column.property in ("filename", "fullpath"):
         return f"{column.description}: in the file's name, not in the file"
-    place = column.path + (f"[*].{column.member}" if column.member else "")
-    if column.path and re.findall(r"\w+", place)[-1] != column.name:
-        return f"{column.description}: at {code(place)}"
+    path = column.path + (f"[*].{column.member}" if column.member else "")
+    # The last word of a JSON path, such as `$[*].caption`, is the key.
+    if column.path and re.findall(r"\w+", path)[-1] != column.name:
+        return f"{column.description}: at {code(path)}"
     return column.description
 
 

@@ -285,7 +285,7 @@ def votes(sheets: Sequence[Path]) -> dict[str, Mapping[str, int]]:
     """Count the votes on annotation sheets for each negative: {negative_id: {"foil": 0, "caption": 2, "other": 1}}.
 
     caption: only the caption describes the image; foil: the negative does, or both; other: neither, or unsure. Raises
-    as `read_key` and `read_sheets`.
+    FileNotFoundError without a key beside the first sheet, ValueError for several, and for invalid votes or items.
     """
     answers = read_sheets(sheets, read_key(find_key(sheets[0])))
     answers = answers[answers["describes"].notna()]
@@ -310,7 +310,7 @@ def first_five(rows: pd.DataFrame) -> pd.DataFrame:
     of_one_split = rows[rows["split"] == split_of_image]
     # A caption has a row for each of its negatives; here it counts once.
     captions = of_one_split.drop_duplicates("text_id").groupby("image_id")["text_id"]
-    has_enough = captions.transform("size") >= CAPTIONS_PER_IMAGE
+    has_enough = captions.transform("size") >= CAPTIONS_PER_IMAGE  # whether the image of each caption has five
     first = captions.head(CAPTIONS_PER_IMAGE)[has_enough]
     return of_one_split[of_one_split["text_id"].isin(first)]
 

@@ -96,7 +96,8 @@ def judge_negatives(pairs: Mapping[str, Sequence[TextPair]], limit: float, measu
     blindness = measure_each(with_all(pairs), measure)
     unmeasured = blindness.unmeasured
     with_too_few = {name: result for name, result in unmeasured.items() if result.pairs < LEAST_PAIRS}
-    # In this order: those that can be measured, then those that need not, then those that should have been.
+    # In this order: those that were measured, those with too few pairs, then those that should have been measured.
+    # `unmeasured` has all of the last two; a name that is there already keeps its position.
     return GateVerdict(limit, {**blindness.reports, **with_too_few, **unmeasured})
 
 
@@ -150,7 +151,7 @@ def pairs_of(rows: Iterable[Row], seed: int) -> Iterator[OperatorPair]:
         negatives = negatives_of(group)
         # Only one negative: several pairs of a caption are not independent, and would make intervals too narrow.
         if negatives:
-            caption_and_operator = negatives[0].negative_id.rpartition(":")[0]
+            caption_and_operator = negatives[0].negative_id.rpartition(":")[0]  # "coco:7#noun" of "coco:7#noun:0"
             chosen = record_rng(seed, "blind", caption_and_operator).choice(negatives)
             yield OperatorPair(operator, TextPair(chosen.text, chosen.negative, chosen.image_id))
 
@@ -199,7 +200,7 @@ def text_hash(text: str) -> bytes:
 
 
 def read_train_split(run: Path) -> TrainSplit:
-    """Read the train split (`train` and `restval`) of a run's captions. Raises as `read_table`."""
+    """Read the train split (`train` and `restval`) of a run's captions. Raises FileNotFoundError without captions."""
     texts: set[bytes] = set()
     images: set[str] = set()
     for rows in read_table(run, "captions", ["image_id", "split", "text"]):

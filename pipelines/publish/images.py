@@ -132,7 +132,7 @@ def picture(publication: Publication, row: Row) -> Json:
 
 
 def finish_hub(publication: Publication, folder: Path, files: Files) -> list[RecordSet]:
-    """Write mteb's task file if there are images; a record set per operator. files: by `data/{operator}/{split}`."""
+    """Write mteb's task file if there are images; return a record set per operator. files: by `data/OPERATOR/SPLIT`."""
     if publication.config.copy_images:
         write_template(folder / "mteb_task.py", "mteb_task.py", splits=sorted({Path(name).name for name in files}))
     written = {Path(name).parent.name for name in files}
@@ -183,7 +183,7 @@ def question_rows(publication: Publication) -> Rows:
 
 
 def finish_questions(publication: Publication, folder: Path, files: Files) -> list[RecordSet]:
-    """Write a task for each split, and its functions; the record set of all questions. files: by `data/{split}`."""
+    """Write a task for each split, and their functions; return the record set of all questions. files: `data/SPLIT`."""
     for split in (Path(path).name for path in files):
         write_template(folder / f"negcap_{split}.yaml", "lmms_eval.yaml", split=split)
     write_template(folder / "utils.py", "lmms_eval.py")

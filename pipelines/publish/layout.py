@@ -338,7 +338,7 @@ class JsonFile:
         self.file = file.open("w", encoding="utf-8", newline="\n")
         self.foot = foot
         self.between = between
-        self.before = head
+        self.before = head  # what is written before the next row: the head, later `between`
 
     def add(self, content: object) -> None:
         """Write a row: a value of a list, or a `Keyed` one of an object."""
@@ -346,8 +346,8 @@ class JsonFile:
         if isinstance(content, Keyed):
             key = f"{json.dumps(content.key)}: "
             content = content.value
-        is_first_line = not self.before and not self.file.tell()
-        start = "" if is_first_line else f"{self.before}\n"
+        starts_file = not self.before and not self.file.tell()  # without a head, the first row is the first line
+        start = "" if starts_file else f"{self.before}\n"
         self.file.write(start + key + json.dumps(content))
         self.before = self.between
 

@@ -85,8 +85,8 @@ def _rows_of_images(images: Sequence[Image], prefix: str, written: int) -> Rows:
 def neighbours(texts: Sequence[str]) -> list[list[int]]:
     """For every text, the positions of the NEIGHBOURS most similar others, nearest first, ties by position.
 
-    Similarity is the cosine of tf-idf vectors over words in at least two texts and at most a tenth (or two). Needs
-    scikit-learn.
+    Similarity is the cosine of tf-idf vectors. Words count that are in at least two texts, and in at most the share
+    COMMON of all texts (or in two, if that is more). Needs scikit-learn.
     """
     from sklearn.feature_extraction.text import CountVectorizer
     from sklearn.preprocessing import normalize

@@ -86,7 +86,9 @@ def publish(run: Path, output: Path, config: PublishConfig, *, overwrite: bool =
     Raises:
         RefusedError: if negatives can be guessed, operators do not check theirs, or captions of the train split are in
             a test split, too.
-        ValueError: for bad input, as OSError: see `chosen_names`, `Images`, `PublishConfig`.
+        ValueError: for an operator or split that the run lacks, or if no caption is left to publish.
+        FileExistsError: if `output` holds files and `overwrite` is not given, or is a file.
+        OSError: if an image or another file is missing, or cannot be read or written.
         LockedError: if another command writes into `output`.
     """
     if output.exists() and not output.is_dir():
@@ -145,7 +147,7 @@ def _publish(run: Path, output: Path, config: PublishConfig, overwrite: bool, sa
 
 
 def _refuse_unchecked(publication: Publication) -> None:
-    """Raise RefusedError for operators that do not check their negatives, unless the config allows it."""
+    """Raise RefusedError for operators that do not check that negatives are false, unless the config allows them."""
     unchecked = [name for name in publication.operators if name in UNCHECKED]
     if unchecked and not publication.config.allow_unchecked:
         advice = "--operator chooses others; --set allow_unchecked=true publishes them anyway, as the data card says so"
@@ -161,7 +163,9 @@ def prepare(run: Path, config: PublishConfig, kind: Format) -> Publication:
     """The publication that the config describes; ValueError for operators of a format without negatives."""
     if config.operators and not kind.negatives:
         raise ValueError(f"format {config.format} holds no negatives: operators cannot be chosen")
-    table = ("refined" if config.refined else "negatives") if kind.negatives else ""
+    table = ""  # of negatives; captions alone are published without
+    if kind.negatives:
+        table = "refined" if config.refined else "negatives"
     splits, operators = chosen_names(run, config.split, config.operators, table)
     votes_of_negative = votes(config.votes) if kind.votes else {}
     kept = accepted(run) if config.vetted else None

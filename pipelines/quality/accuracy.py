@@ -24,7 +24,7 @@ class Accuracy:
 
     @property
     def cue(self) -> Accuracy:
-        """The accuracy that a guesser can have: if it is `reversed`, that of the opposite answers (78 % for 22 %)."""
+        """The accuracy of a guesser who gives the opposite answers if these are mostly wrong: 78 % for 22 %."""
         if not self.reversed:
             return self
         return Accuracy(100 - self.percent, 100 - self.high, 100 - self.low, self.pairs)
@@ -62,7 +62,7 @@ def by_image(right: Iterable[float], images: Iterable[str]) -> Accuracy:
     pairs = sum(map(len, values_of_image.values()))
     clusters = len(values_of_image)
     if not pairs:
-        return accuracy(0, 0)
+        return accuracy(0, 0)  # raises the ValueError
     total = sum(map(sum, values_of_image.values()))
     share = total / pairs
     # If all pairs are right, or none, the variances below are 0. Then each image counts as one pair.
@@ -87,4 +87,4 @@ def with_interval(share: Accuracy | None) -> str:
 
 def as_cue(share: Accuracy) -> str:
     """What an accuracy is worth to a guesser, with its interval: "62.5 (44.1–78.0)", "78.0 (61.6–88.6) reversed"."""
-    return with_interval(share.cue) + " reversed" * share.reversed
+    return with_interval(share.cue) + (" reversed" if share.reversed else "")

@@ -92,6 +92,7 @@ def write_sheet(
 
     Raises:
         FileExistsError: if one of the files exists, unless `overwrite`.
+        IsADirectoryError: if one of them is a folder.
         FileNotFoundError: without negatives.
         ValueError: for operators or splits that the run lacks, or a key that is the sheet.
     """
@@ -167,8 +168,9 @@ def _csv(lines: Sequence[Sequence[str]]) -> bytes:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\r\n")
     for line in lines:
-        # An apostrophe in front of such a cell makes a spreadsheet take it for text.
-        writer.writerow(["'" * value.startswith(FORMULA) + visible(value) for value in line])
+        # A spreadsheet takes what stands behind an apostrophe for text.
+        cells = [f"'{visible(value)}" if value.startswith(FORMULA) else visible(value) for value in line]
+        writer.writerow(cells)
     return text.getvalue().encode("utf-8-sig")
 
 
@@ -356,10 +358,13 @@ class AgreementReport(TypedDict):
 
 
 def agree(sheets: Sequence[Path], key: Path | None = None) -> AgreementReport:
-    """Evaluate filled-in sheets, one per annotator. Without a key, it is the only `*.key.csv` beside the first sheet.
+    """Evaluate filled-in sheets, one per annotator. key: the file of their answer key; None: the only `*.key.csv`
+    beside the first sheet.
 
-    Raises ValueError, with file and line, for invalid votes and items, or no votes at all; FileNotFoundError without a
-    key.
+    Returns a report on each operator with votes and, if the key has several operators, on all together; the
+    negative_ids of the invalid negatives, those that most annotators do not find false of the image; and how many items
+    have no votes. Raises ValueError, with file and line, for invalid votes and items, or no votes at all;
+    FileNotFoundError without a key.
     """
     if not sheets:
         raise ValueError("sheets must be at least one file, were: none")
@@ -371,11 +376,13 @@ def agree(sheets: Sequence[Path], key: Path | None = None) -> AgreementReport:
             groups[str(operator)] = votes_of_operator
     if len({item.operator for item in items.values()}) > 1:
         groups[ALL] = votes
-    valid = _majorities(votes, "describes", ["caption"])  # by item; without the items that nobody voted on
+    # By item: whether most votes say that only the caption describes the image. Items without votes are missing.
+    is_valid = _majorities(votes, "describes", ["caption"])
+    invalid_items = [item for name, item in items.items() if name in is_valid and not is_valid[name]]
     return {
         "operators": [judge_votes(name, votes_of_group) for name, votes_of_group in groups.items()],
-        "invalid": [item.id for item in items.values() if not valid.get(item.item, True)],
-        "unanswered": len(items) - len(valid),
+        "invalid": [item.id for item in invalid_items],
+        "unanswered": len(items) - len(is_valid),
     }
 
 
@@ -486,7 +493,7 @@ def _reading_report(reader: str, reading: str, operator: str, rows: pd.DataFrame
     read = rows[rows["problem"] == ""]
     blind = read[read["reading"] == "blind"]
     image = read[read["reading"] == "image"]
-    told = blind["told"].eq(True)
+    told = blind["told"].eq(True)  # whether the caption was chosen as the text that a person wrote
     questions_on_pair = blind.groupby("negative_id")["told"].transform("size")
     in_both_orders = blind[questions_on_pair > 1]
     # One different answer means that the same text was chosen in both orders.
@@ -502,6 +509,7 @@ def _reading_report(reader: str, reading: str, operator: str, rows: pd.DataFrame
         "odd_captions": _share(blind, blind["odd"].isin(["caption", "both"])),
         "both_true": _share(blind, blind["both_true"].eq(True)),
         "false": _share(image, image["false"].eq(True)),
+        # the caption was chosen and came first, or neither: the text that came first was chosen
         "first": _share(blind, told == (blind["first"] == "caption")),
         "steady": _share(in_both_orders, different_answers == 1),
     }

@@ -115,6 +115,7 @@ def _sorted_words(text: str) -> str:
 
 
 def _mean(values: pd.Series) -> float | None:
+    """The mean of the values that are not null; None if all are."""
     known = values.dropna().tolist()
     return fmean(known) if known else None
 

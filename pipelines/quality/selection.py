@@ -218,7 +218,7 @@ def select(candidates: Pool, seed: int = 0, rounds: int = ROUNDS) -> np.ndarray:
         accuracies = [100 * blind.right(gaps_of_model[kept]).mean() for gaps_of_model in gaps]
         at_chance = all(abs(accuracy - 50) <= CHANCE_TOLERANCE for accuracy in accuracies)
         rounds_at_chance = rounds_at_chance + 1 if at_chance else 0
-        if rounds_at_chance == 2:
+        if rounds_at_chance == 2:  # once may be luck with one division of the images
             break
         # The gaps of all rounds are balanced together, so that none undoes what another has balanced.
         gaps_to_balance += map(_sign_and_size, gaps)

@@ -44,7 +44,8 @@ def sample_strata(
         only: the values allowed in some columns, see `column_filter`.
 
     Raises:
-        ValueError: for n < 1 or a missing column, and as `Shard.read`.
+        ValueError: for n < 1 or a column that the table lacks.
+        DamagedShardError: a shard cannot be read.
     """
     import pandas as pd
 

@@ -74,7 +74,8 @@ def rows_in(url: str, expected: str, is_row: IsRow) -> Iterator[KeyedRecord] | N
 def described(url: str, expected: str) -> str:
     """What is in a file that is one JSON object, for messages: `videos, a list of objects (video_id, url)`."""
     shown = []
-    for name, member in islice(_JsonObject(url, "", expected, bool).members().items(), 6):
+    json_object = _JsonObject(url, prefix="", expected=expected, is_row=bool)
+    for name, member in islice(json_object.members().items(), 6):
         names = f" ({', '.join(member.names[:8])})" if member.names else ""
         shown.append(f"{name}, {'an' if member.kind == OBJECT else 'a'} {member.kind}{names}")
     return "; ".join(shown) or "nothing"
@@ -157,10 +158,15 @@ class _JsonObject:
         return None
 
     def has_image_keys(self, names: Sequence[str]) -> bool:
-        """Whether captions are to be read, and most names are such as images have: with a digit or their suffix."""
-        # Else a dictionary, of words and what they mean, would be one of images and captions.
+        """Whether these are names of images, and the caller reads captions of images.
+
+        More than half of the names must have a digit or the suffix of an image. Otherwise a dictionary, of words and
+        what they mean, would be taken for images and their captions.
+        """
         like_images = sum(is_image_name(name) or re.search(r"\d", name) is not None for name in names)
-        return 2 * like_images > len(names) and self.is_row({"image": "", "caption": ""})
+        # The caller may look for other columns: it is asked whether it would take an object with these two.
+        reads_captions = self.is_row({"image": "", "caption": ""})
+        return 2 * like_images > len(names) and reads_captions
 
     def path_to(self, name: str) -> str:
         """Where a member is in the file."""

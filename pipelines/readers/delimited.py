@@ -72,8 +72,9 @@ def _field_pattern(delimiter: str) -> re.Pattern[str]:
 def _stray_quotes_pattern(delimiter: str) -> re.Pattern[str]:
     """The pattern of a field of one line that begins with a quote and has others inside, which nobody has doubled.
 
-    Groups: `inner` is what stands up to the first quote before a delimiter (at `end`), `all` what stands up to the next
-    delimiter, whether quotes are there or not.
+    Groups, for `"a sign, "stop", here",1.jpg`: `inner` stands between the first quote and the next one before a
+    delimiter (`a sign, "stop`), which is at `end`; `all` stands before the next delimiter, as if there were no quotes
+    (`"a sign`).
     """
     mark = re.escape(delimiter)
     return re.compile(rf"""(?=[ ]*"(?P<inner>[^\n]{{0,{MAX_STRAY}}}?)"[ ]*(?P<end>{mark}|\Z))?(?P<all>[^{mark}]*)""")

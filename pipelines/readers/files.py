@@ -253,7 +253,8 @@ def name_of(url: str) -> str:
 def folder_of(url: str) -> str:
     """The folder of a file, given the file's path or URL; `.` for a bare name."""
     _, separator, rest = url.partition("::")
-    return (_without_query(url)[: -len(name_of(url)) or None] or ".") + separator + rest
+    folder = _without_query(url).removesuffix(name_of(url)) or "."
+    return folder + separator + rest
 
 
 def _without_query(url: str) -> str:
@@ -284,7 +285,7 @@ def open_bytes(url: str, expected: str, *errors: type[BaseException], packed: bo
     """
     try:
         fs, path = filesystem(url)
-        # Two tries: an OSError is handled below, where FileNotFoundError is one; others are of single file systems.
+        # An OSError is told below, FileNotFoundError by a message of its own; other types are of single file systems.
         try:
             stored = fs.open(path, "rb")
         except OSError:

@@ -125,7 +125,7 @@ class _Chooser:
     unread: Mapping[str, str]
 
     def columns(self) -> Columns:
-        """The columns of each role, by the options or by what their names usually mean. Raises as `choose`."""
+        """The columns of each role, by the options or what their names usually mean; ValueError if one is missing."""
         options = self.options
         names = self.names
         # The image first: on it depends whether a column of ids is needed, and which columns may say what is true.
@@ -186,7 +186,8 @@ class _Chooser:
         explained = {guess([plain_name(name)], names) for name in given if name}
         explained |= {guess(usual_captions, names), guess(SPLIT, names)}
         explained |= {name for name in names if plain_name(name) in SAYS_TRUE + SAYS_FALSE}
-        return {*names, *self.images, *self.unread} <= {"", *explained}
+        no_name = ""  # a column without a name, such as the row numbers that pandas writes
+        return {*names, *self.images, *self.unread} <= {no_name, *explained}
 
     def optional(self, role: str, wanted: str, usual: Sequence[str] = ()) -> str | None:
         """The column of a role; None if the user names none and none has a usual name."""
@@ -603,7 +604,7 @@ def choose_columns(schema: pa.Schema, options: ReadOptions, where: str) -> Colum
         where: the file, for messages.
 
     Raises:
-        ValueError: the caption column is binary, or stands twice; also as `choose`.
+        ValueError: the caption column is binary, a column that is read stands twice, or one that is needed is missing.
     """
     role = [plain_name(name) for name in options.caption_column] or CAPTION
     binary = [column.name for column in schema if _is_binary(column.type)]

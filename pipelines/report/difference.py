@@ -41,7 +41,7 @@ class OperatorDifference(TypedDict):
 
 
 def difference(run: Path, other: Path, examples: int = 3) -> dict[str, OperatorDifference]:
-    """Compare the negatives of `run` with those of `other`, operator by operator. Raises as `read_table`."""
+    """Compare the negatives of `run` with those of `other`, by operator. Raises FileNotFoundError if one lacks any."""
     negatives = _distinct_rows(run, "negatives", KEYS)
     negatives = negatives.merge(_distinct_rows(other, "negatives", KEYS), "outer", indicator="side")
     new_rejections = _distinct_rows(run, "rejections", [*KEYS, *WHY])

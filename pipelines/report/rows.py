@@ -117,6 +117,7 @@ def headline(row: Row) -> str:
     line = f"{row['caption_id']}  {row['operator']}{f': {changed}' if changed else ''}"
     if "reason" in row:
         line += f"  rejected: {row['reason']}"
+    # the word that decided and the caption that has it: "(cat in coco:7:2)"
     decisive = [row[name] for name in ("detail", "sibling_id") if row.get(name)]
     if decisive:
         line += f" ({' in '.join(decisive)})"

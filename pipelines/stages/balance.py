@@ -82,17 +82,19 @@ def combine(tables: list[pa.Table], config: BalanceConfig) -> pa.Table:
 
 
 def first_images(tables: list[pa.Table], captions: int) -> pa.Table:
-    """The captions of the first images by `train` and `order` (see `sample_images`): of the fewest images that have at
-    least `captions` captions together.
+    """All captions of the first images, sorted by the columns `train` and `order` of `sample_images`: as many images as
+    are needed for at least `captions` captions.
     """
     table = pa.concat_tables(tables)
     table = table.sort_by([(TRAIN, "ascending"), (ORDER, "ascending"), ("caption_id", "ascending")])
+    # of the first `captions` rows; the last image may have further captions, which are taken, too
     images = table["image_id"].slice(0, captions).unique()
     return table.filter(pc.is_in(table["image_id"], images)).combine_chunks()
 
 
 def in_train_splits(table: pa.Table) -> pa.Table:
     """The rows that are in train splits (column `train` 0, see `sample_images`); all rows if none is."""
+    # The rows are sorted by `train`: if any is of a train split, the first is.
     return table.filter(pc.equal(table[TRAIN], table[TRAIN][0])) if table.num_rows else table
 
 
@@ -146,17 +148,17 @@ def fit(table: pa.Table, config: BalanceConfig, spread: Spread, lexicon: WholeTa
     exchanges_of_parts = spread(find_exchanges, [[part, units] for part in parts])
     entries = lexicon.read(["kind", "entry", "place"])
     entries = entries.filter(pc.equal(entries["place"], "")).sort_by("entry")  # numbered as in Lexicon
-    rows = of_units  # such as ("noun", "dog", False, 0.8), the columns of BALANCE
+    rows = of_units  # kind, entry, whether it is the plural, factor: ("noun", "dog", False, 0.8), as BALANCE has it
     for kind in kinds:
         names = entries.filter(pc.equal(entries["kind"], kind))["entry"].to_pylist()
         factors = fit_factors(kind, names, _exchanges_of_kind(kind, exchanges_of_parts, parts))
-        rows += [(kind, *entry, factor) for entry, factor in sorted(factors.items())]
+        rows += [(kind, name, plural, factor) for (name, plural), factor in sorted(factors.items())]
     return StageResult({"balance": table_of(rows, BALANCE)}, {"captions": len(table)})
 
 
 def _unit_factors(table: pa.Table, config: BalanceConfig) -> list[tuple[str, str, bool, float]]:
-    """The factors of the units of the shipped cloze model, as rows of BALANCE, for captions that are far from everyday
-    photos; none for others, and none of a model that users have trained on such captions.
+    """The factors of the units of the shipped cloze model, as rows of BALANCE: they adapt it to captions that are far
+    from the everyday photos it was trained on. None for captions near to these, or if the user gives another model.
     """
     if config.cloze is not None or reference_weight(nearness_of(count_nouns(table))) == 1:
         return []
@@ -172,7 +174,8 @@ def _given_balance(table: pa.Table, config: BalanceConfig) -> Path | None:
     # Words of captions that are far from everyday photos are not in the given table: their own factors are fitted, even
     # on few captions.
     is_near = reference_weight(nearness_of(count_nouns(table))) == 1
-    return config.backoff if is_near and len(table) < config.balance_sample else None
+    is_too_small = len(table) < config.balance_sample
+    return config.backoff if is_near and is_too_small else None
 
 
 def _exchanges_of_kind(kind: str, exchanges_of_parts: Sequence[pa.Table], parts: Sequence[pa.Table]) -> Exchanges:

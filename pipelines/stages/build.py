@@ -83,27 +83,30 @@ AUTO = "auto"
 
 
 def planned_verbs(run: Path, options: Options) -> tuple[str, ...]:
-    """The stages of a build; `components`, which no operator reads, only if asked for, or there already."""
+    """The stages of a build; `components`, which no operator reads, only if an option asks for it or the run has it."""
     build = BuildConfig.of(options)
     asked = build.components or build.preset in WITH_COMPONENTS or components.ComponentsConfig.of(options).simple
     return tuple(verb for verb in VERBS if verb != "components" or asked or (run / verb).exists())
 
 
 def configure(verb: str, options: Options) -> Any:
-    """Make the config of a stage, from those options that it has and that are not None.
+    """Make the config of a stage (`verb`), from those options that it has and that are not None.
 
     Some options stand for others: `lexicon` says where the tables of LEXICON_VERBS come from (see LexiconSource),
-    `preset` which operators are used. Paths of norm lists and models become a Path, whose content counts; models are
-    checked.
+    `preset` which operators are used. Names of files and of folders of models become an absolute Path, so that tables
+    are made again if the content of a file is another one, wherever it lies.
+
+    Raises ValueError for an invalid option or model, FileNotFoundError for a file or table that does not exist.
     """
     values = given_only({name: options.get(name) for name in CONFIGS[verb].model_fields})
     if verb == "parse":
+        # The name of an installed package stays a name; the folder of a model becomes a Path.
         folder = parse.model_folder(values.get("spacy_model"))
         if "spacy_model" in values and Path(values["spacy_model"]).is_dir():
             values["spacy_model"] = folder.absolute()
         values["parser"] = parse.model_version(folder)
     if verb in ("lexicon", "components"):
-        for name in ("concreteness", "attributes"):
+        for name in ("concreteness", "attributes"):  # files with a list of words
             if name in values:
                 if not Path(values[name]).is_file():
                     raise FileNotFoundError(f"{name} must be a file, was: {values[name]}")
@@ -116,14 +119,15 @@ def configure(verb: str, options: Options) -> Any:
         values["operators"] = operators_of_preset(options["preset"])
     if "cloze" in values:
         values["cloze"] = Path(values["cloze"]).absolute()
-        load_cloze(values["cloze"])
+        load_cloze(values["cloze"])  # only to find an invalid model before any stage runs: raises ValueError
     return CONFIGS[verb](**values)
 
 
 def _with_lexicon(verb: str, values: Options, options: Options) -> dict[str, Any]:
-    """The values of the config of one of LEXICON_VERBS, with where its table comes from.
+    """Add to the values for a config of one of LEXICON_VERBS where its table comes from.
 
-    By default (`auto`) that is own counts, blended with the reference unless an option says how to count.
+    `lexicon` becomes the path of a given table, or is left out for own counts. `backoff` becomes the path of the
+    reference table that own counts are blended with: by default (`auto`), unless an option says how to count.
 
     Args:
         verb: lexicon, truth or balance.
@@ -138,8 +142,8 @@ def _with_lexicon(verb: str, values: Options, options: Options) -> dict[str, Any
     elif source not in (AUTO, OWN):
         if counting:
             raise ValueError(f"{counting} needs lexicon own: a given lexicon is used as it is")
-        values = {"lexicon": _path_of_given_table(source, verb)}
-    # Fitting takes long: only the kinds that operators will draw.
+        values = {"lexicon": _path_of_given_table(source, verb)}  # nothing is counted, so no other setting matters
+    # Fitting takes long: only the kinds of words that the chosen operators will draw are fitted.
     if verb == "balance" and "lexicon" not in values:
         chosen = configure("negatives", {name: options.get(name) for name in ("operators", "preset")})
         values["kinds"] = tuple(sorted({kind for name in chosen.operators for kind in OPERATORS[name].traits.kinds}))
@@ -225,7 +229,7 @@ def judge_proposals(stage: Stage, run: Path, options: Options, execution: Execut
         run: the folder of the run.
         options: settings of all stages.
         execution: where stages run.
-        anew: whether parses, lexicon and truth are brought up to date also if they are there already.
+        anew: whether parses, lexicon and truth are brought up to date even if the run has them.
     """
     for verb, table in {"parse": "parses", "lexicon": "lexicon", "truth": "truth"}.items():
         if anew or not has_table(run, table):

@@ -66,7 +66,7 @@ def read_foreign(source: str, run: Path, config: ImportConfig, execution: Execut
     Raises:
         FileNotFoundError, ValueError: the source cannot be read, lacks a column, has no usable record or, with
             `strict`, a bad one; names the file.
-        OtherConfigError: as `run_source`.
+        OtherConfigError: the run has these tables from another source or config, and `execution` does not overwrite.
     """
     with naming(source):
         urls = pair_files(source)
@@ -147,6 +147,7 @@ def _add_rows(
     if image.path != path:
         detail = f"image must differ from others in its file name, {path} is named as {image.path}"
         return Rejected(record.source, record.line, "ambiguous_image", detail, first_caption[:200])
+    # as COLUMNS: image_id, image, split, text, source, asked, negative
     of_image = (key, image.path, image.split)
     for text in record.captions:
         rows.append((*of_image, text, record.source, None, None))
@@ -224,7 +225,7 @@ def _proposals_of(captions: pd.DataFrame, negatives: pd.DataFrame) -> pd.DataFra
     # A caption is identified by its image and text; `number` is that of the caption among those of its image.
     proposals = negatives.merge(keys, on=["place", "text"])
     proposals = proposals.sort_values(["place", "number"], kind="stable").drop(columns="text")
-    # From here on it is that of the negative among those of its caption.
+    # From here on, `number` is that of the negative among those of its caption.
     proposals["number"] = proposals.groupby("caption_id").cumcount()
     proposals = proposals.rename(columns={"negative": "text"})
     return proposals.assign(prompt="", temperature=None, fingerprint="", problem="")

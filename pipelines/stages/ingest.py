@@ -362,6 +362,7 @@ def group_rows(work: Work, rows: int, starts: Sequence[int]) -> Grouped:
         """Write the two files with DuckDB, which sorts on the disk what does not fit into memory."""
         import duckdb
 
+        # how many keys texts are compared by: one of each text and, for near-duplicates, one of each of its bands
         keys = rows * (1 + checks.BANDS if work.config.near_duplicates else 1)
         try:
             rows_of_parts = grouping.read_blocks(map(work.rows, range(work.parts)), grouping.DECIDING)
@@ -467,8 +468,8 @@ def each(
         executor: makes the calls.
         function: is called, importable by workers.
         calls: the arguments of each call.
-        counter: gets the captions that running calls report and, in the end, `done(result)`.
-        done: how many captions a result stands for.
+        counter: is told how far each call is: what it reports by `report_done` and, in the end, `done(result)`.
+        done: what a result counts as: the rows or shards that were made.
 
     Raises:
         Exception: that of a call which fails.

@@ -74,10 +74,10 @@ def _count_words(parses: pa.Table) -> pa.Table:
 
 
 def counted_by_split(table: pa.Table, count: Callable[[pa.Table], pa.Table]) -> pa.Table:
-    """Count the rows of train splits and the other rows each by themselves; a column `train` says which are counted.
+    """Count the captions of train splits, and separately all others. The result has both counts as rows: a column
+    `train` tells them apart. Each has a row of the kind CAPTIONS, whose count is the number of captions.
 
-    count: makes a table of counts, such as {"kind": "noun", "entry": "dog", "count": 12}, of rows. A row of kind
-    CAPTIONS is added, whose count is the number of captions.
+    count: makes a table of counts, such as {"kind": "noun", "entry": "dog", "count": 12}, from captions.
     """
     train = pc.is_in(table["split"], value_set=pa.array(TRAIN_SPLITS))
     parts = []
@@ -111,8 +111,8 @@ def of_train_splits(counts: pa.Table) -> SplitCounts:
 
 def add(tables: list[pa.Table], config: LexiconConfig) -> pa.Table:
     """The counts of several shards added up, as one table; each of `tables` is a result of `count_shard`."""
-    keys = [TRAIN, *LEXICON.names[:3]]
-    # The column of sums may hold null, other than the counts of a shard: hence the promotion.
+    keys = [TRAIN, *LEXICON.names[:3]]  # kind, entry and place; the last column is the count
+    # The schema allows nulls in a column of sums, and none in the counts of a shard: the promotion joins the two.
     counts = pa.concat_tables(tables, promote_options="default")
     summed = counts.group_by(keys, use_threads=False).aggregate([("count", "sum")])
     return summed.rename_columns({"count_sum": "count"}).select([*LEXICON.names, TRAIN]).combine_chunks()
@@ -126,10 +126,10 @@ def choose(counts: pa.Table, config: LexiconConfig) -> StageResult:
         config: how frequent and concrete words must be, or the lexicon that is given.
 
     Returns:
-        The table lexicon. Counters: captions counted, train_only, min_count, given (1: not counted), and the number of
-        entries of each kind; nearness to everyday photos in thousandths (negcap.augment.lexicon.nearness), if the
-        captions suffice to measure it; with a backoff blended (1), and reference_captions, how many captions the
-        reference weighs as much as.
+        The table lexicon. Counters: `captions` counted, `train_only`, `min_count`, `given` (1 if the config gives the
+        lexicon), and the number of entries of each kind. `nearness` to everyday photos, in thousandths (see
+        negcap.augment.lexicon.nearness), if the captions suffice to measure it. If a reference is added: `blended` (1),
+        and `reference_captions`, the number of own captions that its counts weigh as much as.
     """
     if config.lexicon != "own":
         table = given_table(config.lexicon, LEXICON)

@@ -80,7 +80,7 @@ def _sort_proposals(proposed: list[Record], verdicts: list[Verdict]) -> JudgedCa
     next_verdict = iter(verdicts)
     for proposal in proposed:
         record = proposal | NOT_JUDGED | {"reason": proposal["problem"]}
-        judged.records.append(record)
+        judged.records.append(record)  # the `|=` below still change it
         if proposal["problem"]:
             continue
         operator, truth_value, row = next(next_verdict)
@@ -117,9 +117,9 @@ def _tables(parses: pa.Table, proposed: list[list[Record]], verdicts: list[list[
             negatives.add(number, operator, kept)
             rejections.add(number, operator, refused)
             counts[f"{operator}.rows"] += len(kept)
-            counts[f"{operator}.captions"] += bool(kept)
+            counts[f"{operator}.captions"] += 1 if kept else 0
             counts.update(f"rejected.{operator}.{row.reason}" for row in refused)
-        counts["captions.without"] += not any(judged.kept.values())
+        counts["captions.without"] += 0 if any(judged.kept.values()) else 1
     tables = {
         "rejections": rejections.table(parses, REJECTIONS),
         "positives": POSITIVES.empty_table(),

@@ -58,7 +58,7 @@ class Proposed(NamedTuple):
 
 
 def propose(run: Path, config: ProposeConfig, endpoint: Endpoint, execution: Execution) -> Proposed:
-    """Ask a language model for negatives of the captions, and write the table proposals, a shard for each of captions.
+    """Ask a language model for negatives of captions, and write the table proposals: a shard for each of captions'.
 
     An answer that is refused, or in another form than asked for, becomes a row with a `problem`. Captions beyond the
     budget have no rows; the same command with a larger budget continues with them.
@@ -71,7 +71,7 @@ def propose(run: Path, config: ProposeConfig, endpoint: Endpoint, execution: Exe
 
     Raises:
         FileNotFoundError: the run has no captions.
-        EndpointError: as `Endpoint.ask`.
+        EndpointError: the model cannot be reached, or does not answer as it should.
         OtherConfigError: the table was made with other settings.
     """
     captions = _read_captions(run, config, execution.overwrite)

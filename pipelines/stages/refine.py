@@ -73,13 +73,14 @@ def refine(run: Path, config: RefineConfig, execution: Execution, group_rows: in
     `per_caption`, all operators are balanced together. Operators with fewer than 10 images keep none; paraphrases are
     left out.
 
-    Counters: `<operator>.captions` that have a negative of it, their `<operator>.images`, and `<operator>.kept`
-    negatives; `<operator>.more`, if it is not refined: the captions without a kept negative that have one of it;
-    `left`: the captions with a kept negative. Raises FileNotFoundError without negatives or captions, ValueError for
-    operators or splits that the negatives lack, OtherConfigError as `run_stage`, StageError, which names the operator
-    that failed.
+    Counters: for each operator, `<operator>.captions` and `<operator>.images` that have a negative of it, and
+    `<operator>.kept` negatives. For each operator that is not refined, `<operator>.more`: how many captions without a
+    kept negative have one of it. `left`: the captions with a kept negative.
 
-    group_rows: another number may keep other rows, and is not in the config that the table states: for tests alone.
+    group_rows: for tests alone, as another number may keep other rows, but does not make a finished table anew.
+
+    Raises FileNotFoundError without negatives or captions, ValueError for operators or splits that the negatives lack,
+    OtherConfigError for a table by other settings, StageError for an operator that failed, which it names.
     """
     operators = _operators_to_refine(run, config)
     shards = shards_of(run, "negatives")
@@ -367,7 +368,7 @@ def yields(counts: Mapping[str, int], captions: int, *, together: bool = False) 
 
 
 def _why_none(images: int) -> str:
-    """Why no negative of an operator was kept, by the number of images with one."""
+    """Why no negative of an operator was kept: there were too few images with one, else what else it can be."""
     if images < LEAST_IMAGES:
         return f"it has negatives for {number_of(images, 'image')}, and {LEAST_IMAGES} are needed; build on more images"
     return (

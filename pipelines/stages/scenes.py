@@ -56,8 +56,8 @@ class ScenesConfig(Settings):
 def make_scenes(run: Path, config: ScenesConfig, execution: Execution) -> dict[str, int]:
     """Bring a run of scenes, with pictures in images/, up to date; returns its counters, `images` and `captions`.
 
-    Raises OtherConfigError for other captions unless it overwrites, ImportError without Pillow, OSError when a file
-    cannot be written.
+    Raises OtherConfigError if the run was made with another config and is not to be overwritten, ImportError without
+    Pillow, OSError when a file cannot be written.
     """
     require_libraries(NEEDED, "PIL")
     from ..scenes.draw import BACKBONE, GRID, POOLED
@@ -160,7 +160,7 @@ def make_counterparts(run: Path, config: CounterpartsConfig, execution: Executio
     """Draw the counterparts of a run of scenes into images/counterparts: pictures of which a negative is true.
 
     Returns the counters `negatives` (tried) and `pictures`, in all and by operator. Raises FileNotFoundError without
-    scenes or negatives, and as `run_source`.
+    scenes or negatives, and OtherConfigError for pictures by another config that are not to be overwritten.
     """
     if not has_table(run, "scenes"):
         raise FileNotFoundError(f"{run} must be a run of scenes, has none: negcap scenes makes one")

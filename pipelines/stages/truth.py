@@ -75,6 +75,7 @@ def estimate(table: pa.Table, config: TruthConfig, spread: Spread, lexicon: Whol
     table = fit.with_siblings(in_train_splits(table))
 
     def with_lexicon(function: Callable[..., pa.Table], calls: Sequence[Sequence[pa.Table]]) -> list[pa.Table]:
+        """The results of calls of a function in workers, which gets the tables of a call and then the lexicon."""
         return spread(partial(call_with_lexicon, function), calls)
 
     # The reference's word pairs and calibration serve only where these captions tell of the same things as its own.
@@ -85,7 +86,9 @@ def estimate(table: pa.Table, config: TruthConfig, spread: Spread, lexicon: Whol
 
 
 def origin(counts: Mapping[str, int]) -> str:
-    """Where estimates come from, by their table's counters: own, reference and own, reference, none, or given."""
+    """Where estimates come from, by the counters of the stage that made their table (see `estimate`): "own",
+    "reference", "reference and own", "given" or "none".
+    """
     if counts.get("given"):
         return "given"
     if counts.get("captions"):

@@ -64,7 +64,7 @@ class VetConfig(Settings):
 
 
 def vet(run: Path, config: VetConfig, endpoint: Endpoint, execution: Execution) -> Answers:
-    """Let a language model read negatives, and write the table verdicts, a shard for each of negatives.
+    """Let a language model read negatives, and write the table verdicts, with a shard for each shard of negatives.
 
     A negative of `negation` is read beside the true sentence that it contradicts. Verdicts of other readers of the same
     negatives stay. An answer in another form than asked for is a row with a `problem`; questions beyond the budget have
@@ -78,7 +78,7 @@ def vet(run: Path, config: VetConfig, endpoint: Endpoint, execution: Execution) 
 
     Raises:
         FileNotFoundError: the run has no negatives.
-        EndpointError: as `Endpoint.ask`.
+        EndpointError: the model cannot be reached, or does not answer as it should.
         OtherConfigError: the table was made with other settings.
     """
     prompts: dict[str, Prompt] = {name: load(name, config.prompts) for name in config.readings}
@@ -221,13 +221,13 @@ class VetQuestion(NamedTuple):
 def _questions_about(
     shard: int, negative: Row, prompts: Mapping[str, Prompt], photo: Path | None, model: Mapping[str, Any]
 ) -> Iterator[VetQuestion]:
-    """The questions about a negative: one for each order of ORDERS whose reading has a prompt.
+    """The questions about a negative: two if it is read blind, with either text first, and one with the photo.
 
     Args:
         shard: the number of its shard.
         negative: its row, with the true sentence as `caption`.
-        prompts: by reading.
-        photo: its file; None if it is missing, or no photos are read.
+        prompts: by the name of the reading, "blind" or "image"; a reading without a prompt is not asked about.
+        photo: its file; None if it is missing, or no photos are read. Then the question has no request.
         model: the identity of the endpoint.
     """
     # The row of a verdict, null where the answer is not known yet.

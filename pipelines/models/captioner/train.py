@@ -276,8 +276,8 @@ class Training:
         return self.policy_step(batch.rows, batch.noise)
 
     def discriminator_step(self, rows: Tensor, generated: PaddedSentences) -> TrainingStep:
-        """The discriminator on captions `rows` (B,), generated ones of the same images, and those of other images. Its
-        terms: the loss, and the accuracies on the three kinds, from 0 to 1.
+        """The loss of the discriminator on captions `rows` (B,), on generated ones of the same images, and on captions
+        of other images. Its terms: the loss, and the accuracies on these three kinds, from 0 to 1.
         """
         discriminator = self.nets.discriminator
         images = discriminator.images(self.features_of(rows))
@@ -298,8 +298,8 @@ class Training:
         return TrainingStep(loss, terms, optimizer="discrimination")
 
     def policy_step(self, rows: Tensor, noise: torch.Generator) -> TrainingStep:
-        """A step by policy gradient on captions sampled for the images of captions `rows` (B,). Its terms: the mean
-        reward, the policy's mean entropy per word in nats, estimated from the sampled words, the mean number of words.
+        """The loss of policy gradient on captions sampled for the images of captions `rows` (B,). Its terms: the mean
+        reward; the policy's mean entropy per word in nats, estimated from the sampled words; the mean number of words.
         """
         config = self.config
         generator = self.nets.generator
@@ -522,7 +522,7 @@ def describe_epoch(line: Line) -> str:
 def draw_curves(history: Sequence[Line], path: Path) -> None:
     """Draw likelihood, reward, entropy, accuracy and distinct-2 by epoch, as lines of metrics.jsonl, as a PNG."""
     figure = new_figure(16, 3.8)
-    loss, reward, entropy, accuracy, distinct = figure.subplots(1, 5)
+    loss, reward, entropy, accuracy, diversity = figure.subplots(1, 5)
     supervised = [line for line in history if line["phase"] == MLE]
     plot_metric(loss, supervised, "loss", "train", color=COLOURS[0])
     plot_metric(loss, history, "validation_loss", "validation", color=COLOURS[1])
@@ -540,9 +540,9 @@ def draw_curves(history: Sequence[Line], path: Path) -> None:
 
     for number, phase in enumerate((MLE, DISCRIMINATOR, GAN)):
         of_phase = [line for line in history if line["phase"] == phase]
-        plot_metric(distinct, of_phase, "distinct_2", phase, color=COLOURS[number])
-    label_axes(distinct, "Diversity", "epoch", "distinct-2 of samples")
-    distinct.set(ylim=(0, 1.02))
-    for axes in (loss, accuracy, distinct):
+        plot_metric(diversity, of_phase, "distinct_2", phase, color=COLOURS[number])
+    label_axes(diversity, "Diversity", "epoch", "distinct-2 of samples")
+    diversity.set(ylim=(0, 1.02))
+    for axes in (loss, accuracy, diversity):
         legend_below(axes, columns=1)
     write_png(figure, path, 110)

@@ -51,6 +51,7 @@ class HuggingFace(_Clip):
     """A CLIP of transformers, with its tokenizer and image processor."""
 
     def __init__(self, loaded: pretrained.Loaded) -> None:
+        """Take over a loaded model, and find out how its tokenizer pads texts and what it makes of unknown words."""
         super().__init__()
         self.clip, self.processor, self.tokenizer = loaded
         tokenizer = self.tokenizer
@@ -176,7 +177,9 @@ class OpenClip(_Clip):
     """A CLIP of OpenCLIP, with its tokenizer and image transform."""
 
     def __init__(self, name: str) -> None:
-        """Load `ARCHITECTURE:WEIGHTS` or `FOLDER`. Raises as `locate_open_clip` and `read_open_clip`."""
+        """Load `ARCHITECTURE:WEIGHTS` or `FOLDER`. Raises FileNotFoundError for missing files, ValueError for damaged
+        ones or an unknown architecture, ImportError if open_clip cannot be imported.
+        """
         super().__init__()
         self.unknown: int | None = None
         self.located = pretrained.locate_open_clip(name)

@@ -94,9 +94,9 @@ def complete_captions(corpus: Corpus, captions: Tensor, least: int) -> Tensor:
 
 
 def first_negatives(corpus: Corpus, captions: Tensor, wanted: Tensor, limit: int) -> Tensor:
-    """The indices (P,) of up to `limit` negatives per caption, of those that are wanted.
+    """The indices of P negatives: of each of some captions, up to `limit` of those that are wanted.
 
-    The first negative of each operator comes before the second ones, and so on.
+    The result is sorted by caption. Of a caption, the first negative of each operator comes before the second ones.
 
     Args:
         corpus: of C captions and M negatives.

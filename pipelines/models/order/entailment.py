@@ -137,6 +137,7 @@ class SentencePairs(nn.Module):
     def __init__(
         self, similarity: str, config: EntailConfig, words: int, vectors: Tensor | None, generator: Generator
     ) -> None:
+        """words: the size of the vocabulary; vectors: of its words, (words, word_dim), if they are given."""
         super().__init__()
         self.highest = 1.0 if similarity == "cosine" else 0.0  # the similarity of equal vectors
         self.similarity = SIMILARITIES[similarity]
@@ -164,11 +165,11 @@ class SentencePairs(nn.Module):
 def entail(train: Path, validation: Path, test: Path, config: EntailConfig, output: Path, say: Say = silent) -> str:
     """Train and test entailment by each similarity of the config; returns a table as Markdown.
 
-    Raises FileNotFoundError and ValueError as `read_pairs` and `read_vectors` do, LockedError if another command writes
-    into `output`.
+    Raises FileNotFoundError for a missing file, ValueError for one of another format or without labelled pairs,
+    LockedError if another command writes into `output`.
 
     Args:
-        train, validation, test: files of pairs, see `read_pairs`.
+        train, validation, test: files of pairs: JSON lines, or tab-separated with a header.
         config: what is trained, and how.
         output: gets entailment.md, entailment.json, vocabulary.json and the weights of each similarity and seed.
         say: called with each line of progress.
@@ -216,9 +217,9 @@ class SimilarityResult(TypedDict, total=False):
 
 
 def _entail(train: Path, validation: Path, test: Path, config: EntailConfig, output: Path, say: Say) -> str:
-    """Train and test all models of a config, and write them and their results into a locked folder.
+    """Train and test all models of a config, and write them and their results to `output`, a folder that is locked.
 
-    Returns the results as Markdown; the arguments are those of `entail`.
+    Returns the results as Markdown. train, validation, test: files of pairs. say: called with each line of progress.
     """
     torch.set_num_threads(config.threads)
     device = choose_device(config.device)

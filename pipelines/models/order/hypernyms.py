@@ -301,18 +301,18 @@ def train_energy(
         config: how it is trained.
         seed: of the initial vectors, and of the random order and false pairs.
         say: called with a line after each epoch.
-        clean: see `false_pairs`.
+        clean: whether all false pairs to train on are false; else some are true by chance, as in the paper.
     """
     kind = ENERGIES[row]
     device = choose_device(config.device)
     energy = kind.model(len(taxonomy.names), config.dim, Generator().manual_seed(seed)).to(device)
     margin = kind.margin if config.margin is None else config.margin
     rng = np.random.default_rng([seed, 1])
-    # The accuracy is measured every 100 batches and at the end of an epoch: such a span is what `fit` calls an epoch.
+    # The accuracy is measured every EVALUATED_EVERY batches and at an epoch's end: `fit` calls this span an epoch.
     spans_per_epoch = math.ceil(len(split.train) / (config.batch_size * EVALUATED_EVERY))
 
     def epoch_spans() -> Iterator[list[tuple[Tensor, Tensor]]]:
-        """The true pairs of an epoch in batches (b, 2), each with as many new false pairs, 100 batches at a time."""
+        """Lists of EVALUATED_EVERY batches of an epoch's true pairs (b, 2), each with as many new false pairs."""
         true = split.train[rng.permutation(len(split.train))]
         false = false_pairs(true, taxonomy, rng, clean=clean)
         true_batches = torch.from_numpy(true).split(config.batch_size)

@@ -152,8 +152,8 @@ def with_false_pairs(true: Pairs, taxonomy: Taxonomy, rng: np.random.Generator, 
 def false_pairs(pairs: Pairs, taxonomy: Taxonomy, rng: np.random.Generator, *, clean: bool = True) -> Pairs:
     """Each of the pairs (n, 2) with one end, either with equal chance, replaced by a random concept.
 
-    clean: pairs that are in the closure, or relate a concept to itself, are drawn again. Else some 14 % of WordNet's
-    are true: whatever replaces "dog" in (dog, entity) lies below entity, too.
+    clean: whether pairs that are in the closure, or relate a concept to itself, are drawn again. Else some 14 % of
+    WordNet's false pairs are true: whatever replaces "dog" in (dog, entity) lies below entity, too.
     """
     concepts = len(taxonomy.names)
     false = pairs.copy()

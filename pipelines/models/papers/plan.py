@@ -207,7 +207,8 @@ def _training_jobs(
         is_variant_of_house = recipe != "house" and flags
         if is_variant_of_house or ("grid" in flags and not grid):
             continue
-        size = f"{SMALL[recipe]} {(HALVED if model == 'univse' else FALLING)[recipe]}"
+        rates = HALVED if model == "univse" else FALLING  # how the learning rate falls
+        size = f"{SMALL[recipe]} {rates[recipe]}"
         evaluations = {"evaluation": evaluation}
         if name == "univse":
             for components, component_flags in PAPERS["of_sentence"].items():

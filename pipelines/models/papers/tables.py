@@ -137,7 +137,8 @@ def read_evaluations(settings: PapersConfig, model: str, recipe: str) -> list[Js
 
 def title_with_seeds(title: str, recipe: str, number: int) -> str:
     """The name of a row of measurements: `VSE-C, house recipe, 3 seeds`."""
-    return f"{title}, {recipe}, {number} seed{'s' * (number > 1)}"
+    seeds = "1 seed" if number == 1 else f"{number} seeds"
+    return f"{title}, {recipe}, {seeds}"
 
 
 def read_probe(settings: PapersConfig, task: str) -> Json:
@@ -500,6 +501,7 @@ def _unified_rows(settings: PapersConfig) -> Rows:
     for recipe, title in RECIPES.items():
         if seeds := read_evaluations(settings, "univse", recipe):
             cells = _mean_cells(seeds, [f"unified/{kind}, as a sentence/mAP" for kind in KINDS[:2]])
+            # no cell for triples, which are always read as sentences
             rows.append([title_with_seeds("UniVSE, words read as sentences", title, len(seeds)), *cells, ""])
     reported = COMPARED["univse-3"].reported
     ablations = {"average": ("all losses", reported["univse"])}

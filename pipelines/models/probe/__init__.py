@@ -18,7 +18,7 @@ TASKS = {"words": image_to_word, "blanks": fill_blanks}
 
 def probe(task: str, run: Path, config: ProbeConfig, output: Path, say: Say = silent) -> str:
     """Run a task of TASKS; writes TASK.json and TASK.md to `output`, and returns the tables as Markdown. Raises
-    FileNotFoundError or ValueError for a run without what the task needs, and as `word_tables`.
+    FileNotFoundError or ValueError for a run without what the task needs, or word vectors of none of its words.
     """
     torch.set_num_threads(config.threads)
     prepared = Task(run, config, say)

@@ -139,6 +139,7 @@ class BlankFiller(nn.Module):
     words: Tensor
 
     def __init__(self, words: Tensor, features: int, states: int, hidden: int) -> None:
+        """Make the layers; words: (V, e) vectors, a buffer, as they are not trained."""
         super().__init__()
         self.register_buffer("words", words)
         self.features = features

@@ -133,6 +133,7 @@ class Classifier(nn.Module):
     """logit_k = wᵀ A_k x + b_k for k = shown or not: a linear layer on the outer product of w (e,) and x (D,)."""
 
     def __init__(self, words: int, features: int, generator: Generator) -> None:
+        """Make the weights for word vectors of `words` numbers, e, and images of `features` numbers, D."""
         super().__init__()
         bound = (words * features) ** -0.5
         self.weight = nn.Parameter(torch.empty(2, words, features).uniform_(-bound, bound, generator=generator))

@@ -47,7 +47,8 @@ SHORTEST = 3  # characters that a word takes up at least, so that its share fits
 def saliency(model: Path, run: Path, photos: Path | None, output: Path, config: SaliencyConfig) -> str:
     """Measure which share of a negative's saliency falls on its edited words, and draw examples as in VSE-C's Figure 2.
 
-    Returns the table of shares as Markdown. Raises as `find_saliency`.
+    Returns the table of shares as Markdown. Raises FileNotFoundError or ValueError for a folder without a model, a run
+    without the split, features or negatives, or a model that does not read its captions with a recurrent net.
 
     Args:
         model: the folder of the trained model.

@@ -183,12 +183,13 @@ def compare(
         training: fields of TrainConfig for all trainings, other than run, output, model, negative_families and seed;
             and `recipe`, see `configure`.
         seeds: how often each variant is trained.
-        overwrite: see `train`.
+        overwrite: whether to replace models that were trained with other settings.
         say: called with each line of progress.
 
     Raises:
-        FileNotFoundError: as `train` and `measure` do.
-        ValueError: as these do; and for an unknown variant or setting, or for seeds < 1.
+        FileNotFoundError: the run lacks a table that a training or the evaluation needs.
+        ValueError: there is no such variant, setting or split, seeds < 1, the run is unfit for a training, or the
+            folder of a model holds anything else.
     """
     if seeds < 1:
         raise ValueError(f"seeds must be >= 1, was: {seeds}")

@@ -244,7 +244,8 @@ def load_with_corpus(
         changes: see `load_model`.
 
     Raises:
-        As `load_model` and `read_captions`.
+        FileNotFoundError: there is no model, or the run lacks captions or features.
+        ValueError: a file is damaged, or the run's languages, its features or the change do not fit the model.
     """
     trained = load_model(folder, device, **changes)
     captions = data.read_captions(run, languages=trained.config.languages)
@@ -254,7 +255,7 @@ def load_with_corpus(
 
 
 def features_for(model: EmbeddingModel, run: Path, image_ids: Sequence[str], table: str) -> ImageFeatures:
-    """The features of images for a model. Raises as `read_features`, and ValueError for another size."""
+    """The features of images for a model. Raises FileNotFoundError without them, ValueError for another size."""
     features = read_features(run, image_ids, table)
     size = features.values.shape[-1]
     if size != model.feature_size:
@@ -276,7 +277,7 @@ def accepted_by_judges(config: TrainConfig, captions: Captions, features: ImageF
 
     A judge ranks images by each generated caption: those that it was not trained on, and that have captions in `rows`.
     The caption is kept if its own image is among the first `config.judge_rank`. Raises ValueError for a judge that was
-    not trained with leave_out, and as `load_model`.
+    not trained with leave_out, or is damaged, FileNotFoundError for a folder without a model.
     """
     device = choose_device(config.device)
     accepted = ~captions.are_extra(rows)

@@ -168,7 +168,8 @@ def similarity(model_folder: Path, file: Path, config: SimilarityConfig, output:
         output: a folder to which similarity.md and similarity.json are written; None: none.
 
     Raises:
-        ValueError: there are fewer than 3 pairs, or all scores are equal. Else as `read_pairs` and `sentence_cosines`.
+        ValueError: there are fewer than 3 pairs, all scores are equal, a line is damaged, or a language is unknown.
+        FileNotFoundError: the file or the model is missing.
     """
     torch.set_num_threads(config.threads)
     pairs = read_pairs(file)

@@ -100,8 +100,9 @@ class _ComponentScorer:
 
 
 def parsing_accuracy(model: UniVSE, split: EmbeddedSplit, graphs: Sequence[JsonObject]) -> JsonObject:
-    """How often, in %, the image decides correctly which nouns an attribute or a relation belongs to (Table 4). graphs:
-    rows of `components`. The scores of the candidates are those of `_ComponentScorer`.
+    """How often, in %, the image decides correctly which nouns an attribute or a relation belongs to (Table 4).
+
+    `_ComponentScorer` scores the candidates. graphs: the rows of the table components for the captions of the split.
     """
     vocabulary = split.corpus.vocabulary
     scorer = _ComponentScorer(model, split)

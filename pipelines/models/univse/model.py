@@ -37,6 +37,7 @@ class WordEncoder(nn.Module):
     """
 
     def __init__(self, config: UniVseConfig, words: int, generator: Generator, vectors: Tensor | None = None) -> None:
+        """Make the embeddings of a vocabulary of `words` words and the layer, with weights from a generator."""
         super().__init__()
         self.basic = word_embedding(words, config.word_dim, generator, vectors, config.tune_vectors)
         # Pretrained vectors are of words, not of modifiers: these begin at random, and are always trained.
@@ -52,7 +53,8 @@ class WordEncoder(nn.Module):
         return distinct.vectors[distinct.which]  # for each of the n words, the row of its distinct pair
 
     def distinct(self, words: Tensor, modifiers: Tensor | None = None) -> DistinctWords:
-        """The vectors of the distinct pairs of a word and a modifier; arguments as those of `forward`.
+        """The vectors of the distinct pairs among words (n,) with modifiers (n,), both word ids; modifiers None: a word
+        is its own modifier.
 
         Every distinct word, modifier and pair is computed only once: the linear layer reads a word's embedding joined
         with a modifier's, so its output is a sum of one part for the word and one for the modifier.
@@ -292,7 +294,8 @@ class UniVSE(EmbeddingModel):
             vectors: (m, d) per kind (obj, attr, rel).
             owners: (m,) per kind, the caption of each component.
             captions: B.
-            order: (m,) per kind, numbers by which a GRU reads the components of a caption; None: as they come.
+            order: (m,) per kind, numbers that sort the components of a caption for a GRU, which reads one after the
+                other; None: they stay in the order of `vectors`.
         """
         # self.components are the kinds that are composed. There may be none, so an empty part is joined in any case.
         no_owner = torch.empty(0, dtype=torch.long)

@@ -334,20 +334,20 @@ def _replace_words(words: Tensor, triples: SampledComponents, device: torch.devi
     return true.scatter(2, position, replacement).flatten(0, 1)
 
 
-def _compose(model: UniVSE, encoded: EncodedBatch, sampled: ComponentBatch, captions: int) -> ComponentVectors:
+def _compose(model: UniVSE, encoded: EncodedBatch, sampled: ComponentBatch, caption_count: int) -> ComponentVectors:
     """The component vector u_comp of each caption of a batch, composed of the vectors of its components.
 
     Args:
         model: says how they are composed.
         encoded: the vectors of the batch.
         sampled: which component is of which caption, and the random order in which they are composed.
-        captions: B, how many captions there are; one without components has no vector.
+        caption_count: B; a caption without components has no vector.
     """
     vectors = {"obj": encoded.words[encoded.nouns], "attr": encoded.words[encoded.pairs], "rel": encoded.triples}
     owners = {"obj": sampled.objects.owner, "attr": sampled.pairs.owner, "rel": sampled.triples.owner}
     # the sampler gives one number to every component, one kind after the other
     orders = sampled.order.split([len(owner) for owner in owners.values()])
-    return model.compose(vectors, owners, captions, dict(zip(owners, orders, strict=True)))
+    return model.compose(vectors, owners, caption_count, dict(zip(owners, orders, strict=True)))
 
 
 def _region_scores(words: Tensor, which: Tensor, owner: Tensor, regions: Tensor) -> Tensor:

@@ -116,7 +116,7 @@ def _histogram(
     highest = max(1.0, *(bar.share for bar in bins), *(share for _, share in outline))
     x = scale(low, high, LEFT, WIDTH - RIGHT)
     y = scale(0, highest, HEIGHT - BOTTOM, TOP)
-    one_unit = max(0, ceil(low))
+    one_unit = max(0, ceil(low))  # all bars are one unit wide: this one is measured
     # A gap of one pixel between two bars.
     bar_width = round(x(one_unit + 1) - x(one_unit) - 1, 1)
     shapes = []
@@ -233,9 +233,8 @@ class PlottedWord(NamedTuple):
 
 
 def words(uses: Sequence[WordUse]) -> Chart | None:
-    """Log-log plot of how often words are inserted (filled) and removed (hollow), by their count in the corpus.
-
-    The first 60 of them with a count are plotted; None if there are none.
+    """Plot how often words are inserted (filled dots) and removed (hollow ones) over their count in the corpus; both
+    axes are logarithmic. The first SHOWN words with a count are plotted; None if there are none.
     """
     plotted = [(use, use.corpus) for use in uses if use.corpus is not None][:SHOWN]
     if not plotted:
@@ -327,7 +326,8 @@ def _count_labels(low: float, high: float, x: Callable[[float], float], height: 
 def accuracy(measured: Accuracy) -> Markup:
     """A text-only accuracy (%) as a bar from 50 %, its 95 % interval as a line, and the limits of `publish` dashed.
 
-    Its colour is that of the interval's end nearer to 50: few pairs prove little, and below 50 tells as much as above.
+    Its colour says how far the end of the interval that is nearer to 50 % is from 50 %: so a wide interval, of few
+    pairs, proves little. Accuracies below 50 % tell as much as those above.
     """
     percent, low, high = measured.percent, measured.low, measured.high
     width = 84

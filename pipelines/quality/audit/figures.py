@@ -403,7 +403,9 @@ def _rows_of_report(table: str, report: BlindReport) -> Iterator[AuditRow]:
 
 
 def _rows_of_operator(table: str, operator: str, figures: OperatorFigures) -> Iterator[AuditRow]:
-    """The numbers of one operator in a table of negatives, a row each; `item` is the word, range or exchange."""
+    """The numbers of one operator in a table of negatives, a row each. `item` is what a number is of: a word, an
+    exchange of words, a part of the caption, or a number of words.
+    """
     row = partial(AuditRow, table, operator)  # takes the measure, the item and the value
     yield row("covered", "", figures.captions)
     yield row("rows", "", figures.rows)

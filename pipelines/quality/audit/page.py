@@ -54,9 +54,8 @@ SHOWN_WORDS = 40  # of each operator
 
 
 def audit(run: Path, output: Path, config: AuditConfig, progress: Progress) -> tuple[Path, Path]:
-    """Write the audit page (HTML), table (Parquet) and what is searched (`rows`) of a run into the folder `output`.
-
-    The same run gives the same bytes.
+    """Write into the folder `output` the audit of a run: a page (HTML), the rows that its search reads (the folder
+    `rows`), and all its numbers as a table (Parquet). The same run gives the same bytes.
 
     Returns:
         The paths of the page and of the table.
@@ -158,9 +157,9 @@ def _page(
     """
     table = "refined" if config.refined else "negatives"
     only = {"split": config.splits}
-    few = -(-config.n // REFUSED_SHARE)  # rounded up
+    refused_examples = -(-config.n // REFUSED_SHARE)  # of each reason; rounded up
     negatives = sample_strata(run, table, ["operator"], config.n, config.seed, only=only)
-    refused = sample_strata(run, "rejections", ["operator", "reason"], few, config.seed, only=only)
+    refused = sample_strata(run, "rejections", ["operator", "reason"], refused_examples, config.seed, only=only)
     positives = sample_strata(run, "positives", ["operator"], config.n, config.seed, only=only)
     samples = chain(negatives.values(), refused.values(), positives.values())
     shown_images = {row["image_id"] for rows in samples for row in rows}
@@ -288,9 +287,9 @@ class Tile(NamedTuple):
 
 
 def tiles_of(table: str, blindness: Blindness) -> list[Tile]:
-    """The tile of a table, for the operator that is guessed best; none if nothing was measured.
+    """The tile of a table, for the operator whose negatives are guessed best; no tile if nothing was measured.
 
-    Operators with few pairs count only if all have few.
+    Operators with too few pairs are left out, unless all have too few.
     """
     reports = blindness.reports
     enough = {name: report for name, report in reports.items() if report.pairs >= charts.LEAST_PAIRS}
@@ -315,7 +314,8 @@ class RunVerdict(NamedTuple):
 
 
 def verdict_on(blindness: Mapping[str, Blindness]) -> RunVerdict:
-    """The verdict on refined negatives if they are measured, else on all, by the limit of `publish`.
+    """The verdict on refined negatives if they are measured, else on all: whether a text-only model is surely better
+    than the limit of `publish`, LIMITS[1], at telling negatives from captions.
 
     blindness: by table, the text-only accuracies.
     """

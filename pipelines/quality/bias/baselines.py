@@ -179,7 +179,7 @@ def blind(name: str, pairs: Sequence[TextPair], seed: int = 0, corpus: Sequence[
     # Without a corpus, the language model is trained on the true text of every pair, with repeats, as regressions are.
     texts = captions if corpus else true
     text_images = caption_images if corpus else images
-    language_model = _cross_validated_language_model(
+    language_model = _accuracy_of_language_model(
         texts, text_images, true, negative, images, len(vocabulary.number), seed
     )
     return BlindReport(
@@ -196,27 +196,28 @@ def blind(name: str, pairs: Sequence[TextPair], seed: int = 0, corpus: Sequence[
     )
 
 
-def _cross_validated_language_model(
+def _accuracy_of_language_model(
     texts: NumberedTexts,
     text_images: Sequence[str],
     true: NumberedTexts,
     negative: NumberedTexts,
     images: Sequence[str],
-    entries: int,
+    vocabulary_size: int,
     seed: int,
 ) -> Accuracy:
-    """How often a trigram model finds the true text of a pair more probable than the negative.
+    """How often a trigram model finds the true text of a pair more probable than the negative, by cross-validation.
 
     Args:
-        texts, text_images: what the models are trained on; the model that reads a pair has not seen its fold.
+        texts, text_images: what the models are trained on, and the image of each; the model that reads a pair has not
+            seen texts of its fold.
         true, negative, images: the texts and the image of each pair.
-        entries: the number of words in the vocabulary.
+        vocabulary_size: the number of words in the vocabulary.
         seed: of the folds.
     """
     # The images of pairs and of texts are divided together, so that an image is in the same fold in both.
     folds = folds_of([*images, *text_images], seed=seed)
     folds_of_pairs = folds[: len(images)]
-    model = train(texts, folds[len(images) :], FOLDS, entries)
+    model = train(texts, folds[len(images) :], FOLDS, vocabulary_size)
     gaps = model.gaps(true, negative, folds_of_pairs)
     return by_image(right(gaps).tolist(), images)
 

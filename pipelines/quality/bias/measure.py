@@ -81,7 +81,8 @@ class BlindConfig(Settings):
 def measure_run(run: Path, config: BlindConfig | None = None) -> Blindness:
     """Measure how well text alone tells a run's negatives from their captions, operator by operator.
 
-    config: None for the defaults. Raises ValueError if no operator can be measured, else as `measure_table`.
+    config: None for the defaults. Raises FileNotFoundError without the table, ValueError for an operator or split
+    without rows, or if no operator can be measured.
     """
     config = config or BlindConfig.of({})
     blindness = measure_table(run, config)
@@ -165,7 +166,7 @@ def read_all(
 
     Raises:
         FileNotFoundError: without the table.
-        ValueError: for a missing column or a split without rows, and as `pair_tables`.
+        ValueError: for a missing column or a split without rows.
     """
     check_splits(splits, (kind.split for kind in kinds_of(run, table)) if splits else (), run / table)
     pairs: dict[str, list[TextPair]] = {}
@@ -216,10 +217,11 @@ LIBRARIES = ("numpy", "scipy", "scikit-learn")
 
 
 def cached_reports(run: Path, seed: int = 0, corpus: Sequence[CorpusText] = (), limit: int = LIMIT) -> Measure:
-    """`blind` on pairs of random images up to a limit, with reports kept in `run`/.cache/blind.
+    """A function that measures the pairs of an operator by `blind`, and keeps its reports in `run`/.cache/blind.
 
-    The file of a report is named by the hash of all that determines it: code, libraries, seed, corpus and pairs. A
-    damaged one is measured again; in a run that cannot be written to, none is kept. corpus: see `blind`.
+    Of more pairs than `limit`, those of random images are measured. The file of a report is named by the hash of all
+    that determines it: code, libraries, seed, corpus and pairs. If the file is damaged, the report is made again; in a
+    run that cannot be written to, none is kept. corpus: true captions that the baselines learn from.
     """
     check_libraries()
     folder = scratch_folder(run, FOLDER)
@@ -245,10 +247,10 @@ def cached_reports(run: Path, seed: int = 0, corpus: Sequence[CorpusText] = (), 
 
 
 def to_text(blindness: Blindness) -> str:
-    """A table of the accuracies, why others were not measured, then by operator the words and n-grams that tell.
+    """A table of the accuracies, why others were not measured, then the words and n-grams that tell which text is true.
 
-    Words stand with (in the true text only : in the negative only), n-grams with their weights, where the regression is
-    above chance.
+    These are listed by operator: words with two numbers, of the pairs that have them only in the true text and only in
+    the negative; n-grams with their weights, if the regression is above chance.
     """
     if not blindness.reports:
         return ""

@@ -357,16 +357,17 @@ def _without_last_word(keys: np.ndarray, words: int) -> np.ndarray:
     return keys & ((1 << BITS * words) - 1)
 
 
-def _keys_ending_at(texts: NumberedTexts, position: np.ndarray, text_start: np.ndarray) -> list[np.ndarray]:
-    """By order from 1 to 3, the keys of the n-grams whose last word is at each position in `texts.flat`: (positions,).
+def _keys_ending_at(texts: NumberedTexts, positions: np.ndarray, text_start: np.ndarray) -> list[np.ndarray]:
+    """For each order from 1 to ORDER, the keys of the n-grams that end at some positions: an array (positions,).
 
-    text_start: (positions,), where the text of each begins. Before it, the text's first word, the start mark, repeats.
+    positions: of the last words of the n-grams, indices in `texts.flat`. text_start: (positions,), where the text of
+    each begins. An n-gram that would reach beyond it has the text's first word, the start mark, several times.
     """
     # words[k] is the word k places before the position
-    words = [texts.flat[np.maximum(position - back, text_start)].astype(np.int64) for back in range(ORDER)]
+    words = [texts.flat[np.maximum(positions - back, text_start)].astype(np.int64) for back in range(ORDER)]
     keys = []
     for order in range(1, ORDER + 1):
-        key = np.zeros(len(position), np.int64)
+        key = np.zeros(len(positions), np.int64)
         for place in range(order):
             key |= words[order - 1 - place] << BITS * place
         keys.append(key)
