@@ -77,10 +77,8 @@ def example_tables(
 def _rows_to_publish(table: pa.Table, position: Mapping[str, int], p_true: Mapping[str, float]) -> pd.DataFrame:
     """The pairs of a shard as rows to publish, sorted by sentence: a caption, then the denials that were made of it.
 
-    Args:
-        table: the pairs.
-        position: of each operator, in whose order the negatives of a sentence stand.
-        p_true: by negative_id, the estimates of readers that saw the photos; others keep the estimate of the table.
+    position: of each operator, in whose order the negatives of a sentence stand. p_true: by negative_id, the estimates
+    of readers that saw the photos; other negatives keep the estimate of the table.
     """
     import pandas as pd
 

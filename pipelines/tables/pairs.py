@@ -303,7 +303,8 @@ def earlier_draws(rows: pa.Table) -> np.ndarray:
 
 def equal_before(ordered: np.ndarray) -> np.ndarray:
     """For each of ordered values, how many equal ones precede it: [3, 3, 5] -> [0, 1, 0]."""
-    starts = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]])[: len(ordered)])
+    is_first = np.concatenate([[True], ordered[1:] != ordered[:-1]])[: len(ordered)]  # cut if there are no values
+    starts = np.flatnonzero(is_first)
     return np.arange(len(ordered)) - np.repeat(starts, np.diff(np.append(starts, len(ordered))))
 
 
@@ -471,9 +472,10 @@ def likelihoods(verdicts: Iterable[Mapping[str, Any]]) -> dict[str, float]:
     Each model that was shown the photo gives its confidence if it called the negative true, or 1 - confidence if false;
     these are averaged. A missing confidence counts as 1.
     """
-    p_true: dict[str, list[float]] = {}
+    p_true_of_readers: dict[str, list[float]] = {}
     for row in verdicts:
         if row["reading"] == "image" and not row["problem"]:
             confidence = 1.0 if row["confidence"] is None else row["confidence"]
-            p_true.setdefault(row["negative_id"], []).append(1 - confidence if row["false"] else confidence)
-    return {negative_id: fmean(values) for negative_id, values in p_true.items()}
+            p_true = 1 - confidence if row["false"] else confidence
+            p_true_of_readers.setdefault(row["negative_id"], []).append(p_true)
+    return {negative_id: fmean(values) for negative_id, values in p_true_of_readers.items()}
