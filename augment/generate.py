@@ -420,7 +420,7 @@ def _fill_quotas(
             lacking = quota - sum(len(results[number].accepted) for number in sentences)
             share, rest = divmod(lacking, len(open_sentences))
             for place, number in enumerate(open_sentences):
-                more = share + (place < rest)  # the rest goes to the first sentences, one row each
+                more = share + 1 if place < rest else share  # the rest goes to the first sentences, one row each
                 if more:
                     wanted[number] = len(results[number].accepted) + more
         add_accepted_rows(results, dict(sorted(wanted.items())), source, operator, batch)

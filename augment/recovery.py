@@ -468,6 +468,7 @@ def _denies_what_is_said(caption: Caption, negative: Caption, main: Sequence[Cha
     said = content_words(caption.tokens)
 
     def is_said(word: ContentWord) -> bool:
+        """Whether the caption has this word, or a more specific one: "poodle" for "dog"."""
         return any(other.kind == word.kind and is_kind_of(word.kind, other.lemma, word.lemma) for other in said)
 
     new = (word for span in main for word in content_words(negative.tokens[span.new_start : span.new_end]))
@@ -490,10 +491,7 @@ def _entails(caption: Caption, negative: Caption, recovered: Recovered) -> bool:
 
 
 def _is_new_said_by_siblings(negative: Caption, evidence: Evidence) -> list[bool]:
-    """For each thing that a negative mentions, unlike its caption, whether another caption of the image mentions it.
-
-    A bool for each such thing, in no particular order.
-    """
+    """For each thing that a negative mentions and its caption does not, whether another caption of the image does."""
     by_negative = mentions_of(negative)
     by_caption = evidence.caption_mentions
     by_siblings = evidence.sibling_mentions
@@ -516,5 +514,6 @@ def count_faults(text: str) -> int:
     for word, following in pairwise(text.lower().split()):
         is_repeated = word == following and word.isalpha()
         is_article = word in ("a", "an") and following[:1].isalnum()
-        faults += is_repeated + (is_article and indefinite_article(following) != word)
+        is_wrong_article = is_article and indefinite_article(following) != word
+        faults += int(is_repeated) + int(is_wrong_article)
     return faults

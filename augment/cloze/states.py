@@ -79,8 +79,8 @@ class Units:
         words = ["a" if word == "an" else word for word in words]  # as `normalise_word` does with words in lower case
         start = 0
         for size in words_per_unit(words, self.phrases):
-            unit_of_token += [len(units)] * (size or 1)
-            if size:  # 0: a final full stop, which is no unit
+            unit_of_token += [len(units)] * max(size, 1)  # size 0: a final full stop, a token that is no unit
+            if size:
                 name = words[start] if size == 1 else " ".join(words[start : start + size])
                 units.append(number.get(name, unknown))
                 start += size

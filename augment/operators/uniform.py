@@ -286,6 +286,7 @@ def _permutations_across_groups(groups: Sequence[int], rng: Random) -> list[tupl
         orders = (tuple(rng.sample(identity, len(identity))) for _ in range(math.factorial(ENUMERATED)))
 
     def changes_groups(order: tuple[int, ...]) -> bool:
+        """Whether each phrase stays in an order, or goes where one of another group stood."""
         return all(place == phrase or groups[place] != groups[phrase] for place, phrase in enumerate(order))
 
     allowed = [order for order in dict.fromkeys(orders) if order != identity and changes_groups(order)]

@@ -198,7 +198,8 @@ def _tree_as_text(caption: Caption, token: Token) -> str:
             if index in left_out or child.dep in ("conj", "cc", "punct") or child.lower in ("a", "an", "the"):
                 continue
             is_shared = index > last and (link != "near" or child.lower in PLACES)
-            (shared if is_shared else own).append(_tree_as_text(caption, child))
+            siblings = shared if is_shared else own
+            siblings.append(_tree_as_text(caption, child))
         trees.append(f"{member.lemma}({' '.join(sorted(own))})")
     return f"{link}[{' '.join(sorted(trees))}]({' '.join(sorted(shared))})"
 

@@ -420,9 +420,8 @@ def calibrated_table(counts: pa.Table, labelled: Sequence[pa.Table]) -> pa.Table
         labels = candidates.filter(pc.equal(candidates["kind"], kind))
         if len(labels):
             features = np.array(labels["features"].to_pylist())
-            fitted[kind] = fit_coefficients(
-                features, np.array(labels["true"].to_pylist()), np.array(EXPECTED[kind])
-            ).round(6)
+            is_true = np.array(labels["true"].to_pylist())
+            fitted[kind] = fit_coefficients(features, is_true, np.array(EXPECTED[kind])).round(6)
     counted = sum_folds(counts)
     return _with_coefficients(counted.filter(pc.is_in(counted["kind"], pa.array(fitted, pa.string()))), fitted)
 

@@ -441,7 +441,7 @@ def accepted(run: Path) -> frozenset[str]:
     A reader refuses a negative that it calls odd, true together with its caption, or true of the photo. Raises
     FileNotFoundError for a run without verdicts.
     """
-    # a verdict with a `problem` is an answer that could not be used
+    # A verdict with a `problem` is an answer that could not be used.
     verdicts = [row for table in read_table(run, "verdicts") for row in table.to_pylist() if not row["problem"]]
     # One reader who refuses a negative is enough. `false`: of the photo; None if the reader did not see it.
     read = {row["negative_id"] for row in verdicts}

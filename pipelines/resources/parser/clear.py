@@ -388,9 +388,9 @@ def convert_clauses(tree: Tree) -> None:
         elif dep == "expl":
             tree.deps[word] = "nsubj"
             for clause in tree.children(head, "csubj"):
-                infinitive = any(tree.tags[child] == "TO" for child in tree.children(clause))
+                is_infinitive = any(tree.tags[child] == "TO" for child in tree.children(clause))
                 if clause > head:
-                    tree.deps[clause] = "xcomp" if infinitive else "ccomp"
+                    tree.deps[clause] = "xcomp" if is_infinitive else "ccomp"
         elif dep == "xcomp" and head >= 0:
             _convert_xcomp(tree, word, head)
         elif dep == "mark" and tree.tags[word] == "TO":
