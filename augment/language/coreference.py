@@ -69,9 +69,11 @@ def related(one: str, other: str) -> bool:
 
     Senses in use: see negcap.augment.language.wordnet.WordNet.senses_in_use.
     """
-    a = meaning(one)
-    b = meaning(other)
-    return not (a.words.isdisjoint(b.words) and a.synsets.isdisjoint(b.above) and b.synsets.isdisjoint(a.above))
+    first = meaning(one)
+    second = meaning(other)
+    if not first.words.isdisjoint(second.words):
+        return True
+    return not (first.synsets.isdisjoint(second.above) and second.synsets.isdisjoint(first.above))
 
 
 @lru_cache(maxsize=PAIRS)

@@ -101,9 +101,7 @@ def verb_slots(caption: Caption) -> tuple[Slot, ...]:
         following = token.index + 1
         objects = [argument for argument in arguments if argument.dep == "dobj" and argument.index > token.index]
         object = objects[0] if objects else None
-        prep = next(
-            (argument for argument in arguments if argument.dep == "prep" and argument.index == following), None
-        )
+        prep = next((word for word in arguments if word.dep == "prep" and word.index == following), None)
         if object is not None:
             if object.pos not in ("NOUN", "PROPN"):
                 continue

@@ -209,13 +209,9 @@ def _stated_relations(caption: Caption) -> tuple[Statement, ...]:
         if not relation.tokens:
             continue
         words = [caption.tokens[index] for index in relation.tokens]
-        verbs = [word.lemma for word in words if word.pos in ("VERB", "AUX")]
-        others = [word.lower for word in words if word.pos not in ("VERB", "AUX")]
-        statements.append(
-            Statement(
-                subject=relation.subject, object=relation.object, verb=" ".join(verbs), preposition=" ".join(others)
-            )
-        )
+        verb = " ".join(word.lemma for word in words if word.pos in ("VERB", "AUX"))
+        preposition = " ".join(word.lower for word in words if word.pos not in ("VERB", "AUX"))
+        statements.append(Statement(relation.subject, relation.object, verb=verb, preposition=preposition))
     return tuple(statements)
 
 

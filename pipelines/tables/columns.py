@@ -115,7 +115,7 @@ def sample(
         wanted: only rows that match, see `column_filter`.
 
     Raises:
-        ValueError: n < 1, or no row matches; also as `shards_of`.
+        FileNotFoundError, ValueError: the table is missing or its manifest unreadable, n < 1, or no row matches.
     """
     if n < 1:
         raise ValueError(f"n must be >= 1, was: {n}")

@@ -91,7 +91,7 @@ def given_table(table: Path | WholeTable, schema: pa.Schema) -> pa.Table:
 
 
 def table_of_run(folder: Path) -> WholeTable:
-    """The table in a folder as it is now, of which no shard is read. Raises FileNotFoundError, and as `hash_table`."""
+    """The table in a folder as it is now; no shard is read. Raises FileNotFoundError, or ValueError if unfinished."""
     if not has_table(folder.parent, folder.name):
         raise FileNotFoundError(f"{folder} must be a Parquet file or a folder of shards")
     return WholeTable(folder, hash_table(folder.parent, folder.name))

@@ -136,7 +136,7 @@ def pairs(
 
     Raises:
         FileNotFoundError: the run lacks a table.
-        ValueError: it lacks an operator or a split; also as `pair_tables`.
+        ValueError: it lacks an operator or a split, a shard lacks a column, or a negative's caption is missing.
 
     >>> pairs(Path("outputs/mine"), ["noun"], ["test"], per_operator=1).to_pandas()
     """
@@ -170,7 +170,8 @@ def pair_tables(
         options: see `PairOptions`.
 
     Raises:
-        ValueError: a shard lacks a column, or the table captions lacks a caption; also as `Shard.read`.
+        ValueError: a shard lacks a column, or the table captions lacks a caption.
+        DamagedShardError: a shard is missing or unreadable.
     """
     wanted = _Selection(operators, splits, **options)
     needs_captions = wanted.every_caption or not {*OF_CAPTIONS}.isdisjoint(columns)
