@@ -508,7 +508,8 @@ def add_accepted_rows(
             accepted, rejected = results[number]
             for row in rows:
                 if len(accepted) < wanted[number]:
-                    (accepted if row.reason is None else rejected).append(row)
+                    same_outcome = accepted if row.reason is None else rejected
+                    same_outcome.append(row)
         # Where rows were refused, more are taken at a time, so that few rounds are needed. A source that gave fewer
         # rows than were to be taken has no more.
         to_take = {

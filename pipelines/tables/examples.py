@@ -62,7 +62,8 @@ def example_tables(
         options: see `PairOptions`.
 
     Raises:
-        As `pair_tables`.
+        ValueError: a shard lacks a column, or the table captions lacks a caption.
+        DamagedShardError: a shard is missing or unreadable.
     """
     options["every_caption"] = True
     tables = pair_tables(run, operators, splits, columns=COLUMNS, **options)
