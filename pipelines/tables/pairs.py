@@ -248,7 +248,7 @@ def captions_with_negatives(
         options: see `PairOptions`; denials are never paired.
 
     Raises:
-        As `pair_tables`.
+        ValueError: a shard lacks a column, or the table captions lacks a caption.
     """
     columns = tuple(dict.fromkeys(("caption_id", "negative", *of_captions, *of_negatives)))
     options["every_caption"] = True
