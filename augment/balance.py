@@ -109,9 +109,10 @@ def _exchanges_of_batch(replacer: ReplacingOperator, batch: Batch, first: int) -
         candidates = candidates[np.array(is_false, bool)]
     entries = lexicon.entries(replacer.kind)
     slots = [table.slots[number] for number in table.slot[candidates].tolist()]
-    offset = np.array([len(entries.names) * slot.plural for slot in slots], int)  # see `Exchanges`
+    # The plural of a noun has the number of the noun plus that of all nouns, see `Exchanges`.
+    offset = np.array([len(entries.names) if slot.plural else 0 for slot in slots], int)
     old = np.array([entries.number.get(slot.entry, -1) for slot in slots], int)
-    is_entry = old >= 0
+    is_entry = old >= 0  # other words have no factor, so that their exchanges are left out
     weights = table.weight[candidates] * batch.estimates.preferences(candidates)
     return Exchanges(
         row=(table.caption[table.slot[candidates]] + first)[is_entry].astype(np.int32),

@@ -215,14 +215,15 @@ class RatingEstimates:
         if self._model is None or not self._can_estimate.any():
             self._can_estimate[:] = False
             return
-        # The arrays below are of the slots with a place alone, which are numbered anew.
+        # The arrays below have a row only for each slot with a place; here is the number of that row, by slot.
         self._number_of_slot = np.cumsum(has_place) - 1
         self._encodings = [encoding for encoding, place in zip(encodings, places, strict=True) if place is not None]
         self._places = [place for place in places if place is not None]
         self._raters = rater_model_of(self._model)
         self._surrogate = surrogate_of(self._model)
         if self._surrogate is not None:
-            self._slot_shares = self._surrogate.at_slots(self._encodings, np.array(self._places))
+            # The part of the surrogate's estimates that is the same for all units in a slot.
+            self._surrogate_terms_of_slots = self._surrogate.at_slots(self._encodings, np.array(self._places))
         vectors, self._old_log_p = place_inputs(self._encodings, self._places)
         self._projected_places = self._raters.project_places(vectors)
         self._sizes, self._means = sizes_and_mean_scores(self._encodings)
@@ -262,8 +263,9 @@ class RatingEstimates:
         if len(heads) and self._model is not None:
             vectors = np.stack([self._encodings[i].vector_at(self._places[i]) for i in place[heads].tolist()])
             log_p[heads] = self._model.scores(vectors, table.unit[numbers[heads]])
-        is_by_unit = np.isnan(table.log_odds[numbers]) | is_head
-        log_odds = np.where(is_by_unit, log_p - self._old_log_p[place], table.log_odds[numbers])
+        # The table's log odds are missing, or are those of the whole phrase: here they are the unit's.
+        needs_log_odds = np.isnan(table.log_odds[numbers]) | is_head
+        log_odds = np.where(needs_log_odds, log_p - self._old_log_p[place], table.log_odds[numbers])
         # In the order of `Comparison`: log odds, loss, lowest log p, and the whole text.
         comparisons = np.stack(
             [log_odds, np.full(len(numbers), LEAST_LOSS), np.minimum(log_p, LEAST_LOG_P), log_odds - LEAST_LOSS], axis=1
@@ -276,7 +278,10 @@ class RatingEstimates:
         table.refuse(numbers[unnatural > limit], UNNATURAL)
 
     def rate(self, numbers: np.ndarray) -> None:
-        """Estimate the ratings of candidates, given their numbers, where that is possible, and refuse the bad ones."""
+        """Estimate the ratings of candidates and refuse those that raters would reject; each candidate is tried once.
+
+        Only candidates that replace one unit, which the cloze model knows, can be rated. numbers: of the candidates.
+        """
         table = self._candidates
         is_new = ~table.rating_is_tried[numbers]
         can_rate = self._can_estimate[numbers] & self._replaces_one_unit[table.slot[numbers]]
@@ -285,9 +290,8 @@ class RatingEstimates:
         if not len(numbers) or self._surrogate is None:
             return
         slot = self._number_of_slot[table.slot[numbers]]
-        # The surrogate stands for a reading of the new texts by the cloze model. `_slot_shares` is the part of its work
-        # that is the same for all units in a slot.
-        estimates = self._surrogate.estimate(self._slot_shares, slot, table.unit[numbers], WINDOW)
+        # The surrogate estimates what the cloze model would say of the new texts, which are not read.
+        estimates = self._surrogate.estimate(self._surrogate_terms_of_slots, slot, table.unit[numbers], WINDOW)
         ratings = self._rate(numbers, np.stack(estimates, axis=1))
         table.p_unnatural[numbers] = ratings.unnatural
         table.p_compatible[numbers] = ratings.compatible
@@ -336,9 +340,9 @@ class Batch:
 
     evidence: of each caption, or each sentence of a caption of several.
     lexicon: its entries may replace words.
-    limits: of the ratings.
-    candidates: the table.
-    estimates: the ratings of the candidates. Those that would be too bad at best are refused already.
+    limits: the highest probabilities of bad ratings that are accepted.
+    candidates: the table of all that could replace their words.
+    estimates: of the ratings of the candidates. Candidates that would be too bad at best are refused already.
     """
 
     evidence: Sequence[Evidence]

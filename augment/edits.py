@@ -18,7 +18,7 @@ class Edit(NamedTuple):
 
 
 def apply_edits(text: str, edits: Sequence[Edit]) -> str:
-    """The text after the edits: apply("A dog.", [Edit(2, 5, "cat")]) -> "A cat.".
+    """The text after the edits: apply_edits("A dog.", [Edit(2, 5, "cat")]) -> "A cat.".
 
     Raises ValueError if edits overlap, are out of order or out of bounds.
     """

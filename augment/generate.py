@@ -313,9 +313,11 @@ def run_operator(operator: Operator, batch: Batch, settings: NegativesConfig) ->
     quota = settings.quota(operator.name)
     results = [OperatorResult([], []) for _ in batch.evidence]  # of each sentence
     source = operator.rows(batch, seed)
+    # Where a caption has several sentences, each gets one row, by whose rating the sentences are ordered.
     of_several = [number for sentences in batch.sentences if len(sentences) > 1 for number in sentences]
     add_accepted_rows(results, dict.fromkeys(of_several, 1), source, operator, batch)
     captions = [_in_sampled_order(sentences, results, operator, batch, seed) for sentences in batch.sentences]
+    # If there are more sentences than the quota allows rows, the last ones lose theirs.
     for sentences in captions:
         for number in sentences[quota:]:
             results[number].accepted.clear()
@@ -348,10 +350,7 @@ def _result_of_caption(
 ) -> OperatorResult:
     """What an operator makes of one caption; if that is nothing, there is at least a rejection that says why.
 
-    Args:
-        sentences: the numbers of the caption's sentences.
-        results, candidates: of each sentence of the batch.
-        batch: the sentences.
+    sentences: the numbers of the caption's sentences. results, candidates: of each sentence of the batch.
     """
     evidence = [batch.evidence[number] for number in sentences]
     result = _join_sentences([results[number] for number in sentences], evidence)
@@ -421,7 +420,7 @@ def _fill_quotas(
             lacking = quota - sum(len(results[number].accepted) for number in sentences)
             share, rest = divmod(lacking, len(open_sentences))
             for place, number in enumerate(open_sentences):
-                more = share + (place < rest)  # the rest goes to the first sentences, one row each
+                more = share + 1 if place < rest else share  # the rest goes to the first sentences, one row each
                 if more:
                     wanted[number] = len(results[number].accepted) + more
         add_accepted_rows(results, dict(sorted(wanted.items())), source, operator, batch)
@@ -492,24 +491,25 @@ def add_accepted_rows(
     to_take = {number: size - len(results[number].accepted) for number, size in wanted.items()}
     while to_take:
         taken = source.take(to_take)
-        passed: dict[int, list[Row]] = {number: [] for number in taken}
+        distinct: dict[int, list[Row]] = {number: [] for number in taken}  # rejected rows, and those with a new text
         for number, rows in taken.items():
             evidence = batch.evidence[number]
             for row in rows:
                 check(row, Case(operator, evidence, batch.lexicon))
                 if row.reason is not None or row.text.lower() not in seen[number]:
-                    passed[number].append(row)
+                    distinct[number].append(row)
                     seen[number].add(row.text.lower())
         if operator.traits.is_rated and read:
-            unread = [
-                (row, batch.evidence[number]) for number, rows in passed.items() for row in rows if row.reason is None
+            passing = [
+                (row, batch.evidence[number]) for number, rows in distinct.items() for row in rows if row.reason is None
             ]
-            rate_whole([row for row, _ in unread], [evidence for _, evidence in unread], batch.limits)
-        for number, rows in passed.items():
+            rate_whole([row for row, _ in passing], [evidence for _, evidence in passing], batch.limits)
+        for number, rows in distinct.items():
             accepted, rejected = results[number]
             for row in rows:
                 if len(accepted) < wanted[number]:
-                    (accepted if row.reason is None else rejected).append(row)
+                    same_outcome = accepted if row.reason is None else rejected
+                    same_outcome.append(row)
         # Where rows were refused, more are taken at a time, so that few rounds are needed. A source that gave fewer
         # rows than were to be taken has no more.
         to_take = {
@@ -526,7 +526,7 @@ def candidates_by_sentence(operator: Operator, batch: Batch) -> list[np.ndarray]
     candidates = operator.weighted_candidates(batch).candidates
     sentence = batch.candidates.caption_of_candidate[candidates]
     order = np.argsort(sentence, kind="stable")
-    bounds = np.searchsorted(sentence[order], np.arange(1, len(batch.evidence)))
+    bounds = np.searchsorted(sentence[order], np.arange(1, len(batch.evidence)))  # between the sentences
     return np.split(candidates[order], bounds)
 
 
@@ -595,7 +595,7 @@ def _excluded_rows(number: int, candidates: np.ndarray, operator: SamplingOperat
 
     candidates: their numbers.
     """
-    # Until now only the candidates that were about to be sampled are rated.
+    # Until now only the candidates that were about to be sampled are rated; here all that are left.
     table = batch.candidates
     batch.estimates.rate(candidates[table.reason[candidates] == FREE])
     rows = []
@@ -606,8 +606,8 @@ def _excluded_rows(number: int, candidates: np.ndarray, operator: SamplingOperat
         case = Case(operator, batch.evidence[number], batch.lexicon)
         reason = REASONS[table.reason[candidate]]
         if reason == LIKELY_TRUE or row.reason is not None:
-            check(row, case)
-        elif reason == COMPATIBLE and table.weight[candidate] == 0:
+            check(row, case)  # which finds the word of a caption that decides
+        elif reason == COMPATIBLE and table.weight[candidate] == 0:  # by its operator, and not by a rating
             row.reason = reason
             row.detail = MAY_NAME_ONE_THING
         else:

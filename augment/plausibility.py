@@ -70,9 +70,9 @@ def head_units(lexicon: Lexicon, kind: str, form: str = "") -> np.ndarray:
     "umbrella". kind, form: see `entry_units`.
     """
     units = (lexicon.cloze or cloze_model()).units
-    numbers = (name and units.number_of_head(name) for name in surfaces_of(lexicon, kind, form))
-    # No entry has the number 0, which is START.
-    return read_only(np.array([number or -1 for number in numbers], np.int64))
+    surfaces = surfaces_of(lexicon, kind, form)
+    numbers = [None if surface is None else units.number_of_head(surface) for surface in surfaces]
+    return read_only(np.array([-1 if number is None else number for number in numbers], np.int64))
 
 
 def surfaces_of(lexicon: Lexicon, kind: str, form: str = "") -> Sequence[str | None]:
@@ -361,14 +361,20 @@ def read_and_compare(
     losses = _lost_log_p(old_encodings, new_encodings, [edited[i].kept for i in first_row]).tolist()
     scores: list[Sequence[float]] = [new_encodings[number].scores for number in text_of]
     # Rows whose text was read with another number than theirs: only the score at the number's place is exchanged.
-    others = [i for i, position in enumerate(numerals) if position is not None and edited[i].words != texts[text_of[i]]]
-    if others:
+    exchanged: list[int] = []
+    numbers: list[str] = []  # of each of these rows, its number
+    places: list[int] = []  # and where the number is among the vectors and scores of the text
+    for i, position in enumerate(numerals):
+        if position is not None and edited[i].words != texts[text_of[i]]:
+            exchanged.append(i)
+            numbers.append(edited[i].words[position])
+            # Vectors and scores have no entry for the start of the text, which is place 0.
+            places.append(new_encodings[text_of[i]].unit_of_token[position] - 1)
+    if exchanged:
         model = encodings[0].model
-        # Vectors and scores have no entry for the start of the text, which is place 0.
-        places = [new_encodings[text_of[i]].unit_of_token[numerals[i]] - 1 for i in others]  # type: ignore[index]
-        vectors = np.stack([new_encodings[text_of[i]].vectors[place] for i, place in zip(others, places, strict=True)])
-        units = model.numbers(edited[i].words[numerals[i]] for i in others)  # type: ignore[index]
-        for i, place, score in zip(others, places, model.scores(vectors, units).tolist(), strict=True):
+        vectors = [new_encodings[text_of[i]].vectors[place] for i, place in zip(exchanged, places, strict=True)]
+        new_scores = model.scores(np.stack(vectors), model.numbers(numbers)).tolist()
+        for i, place, score in zip(exchanged, places, new_scores, strict=True):
             scores[i] = [*scores[i][:place], score, *scores[i][place + 1 :]]
     comparisons: list[Comparison] = []
     for i, (old, row) in enumerate(zip(encodings, rows, strict=True)):

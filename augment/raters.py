@@ -6,11 +6,12 @@ Two probabilities, from a network that is fitted to what raters said of negative
 
     log-odds = A relu(P v + Q e + T t + K_k + b) + C (R v * S e) + c
 
-v: the vector of the place of the word that is replaced, by the cloze model, followed by the mean vector of the units
-that stand there; e: the vector of the new unit; both are means if there are several edits. *: number by number, a
-product for each row of R and S. t: the FEATURES, how the model compares the negative with its caption; k: the kind of
-the change. The parameters are in the file of the cloze model. A model without any uses those of the shipped one, with
-v = e = 0 as its vectors are others; so they were for some of the negatives of the fit.
+v: the cloze model's context vector of the place where a word is replaced, followed by the mean vector of the units that
+stand there; e: the vector of the new unit; both are means if there are several edits. *: the element-wise product. t:
+the FEATURES, which say how the cloze model compares the negative with its caption; k: the kind of the change.
+
+The parameters P, Q, R, S, T, K, A, C, b and c are in the file of the cloze model. A cloze model without them uses those
+of the shipped one, with v = e = 0, as they do not fit its own vectors; some of the negatives of the fit had v = e = 0.
 """
 
 from __future__ import annotations
@@ -31,11 +32,12 @@ from .plausibility import Comparison, compare, replaced_units
 from .reproducible import exp, log, sigmoid
 from .rows import COMPATIBLE, UNNATURAL, Change, Row
 
-PREFERRED_UNNATURAL = 0.25
-MAX_UNNATURAL = 0.35
+PREFERRED_UNNATURAL = 0.25  # these are the default limits of the ratings
+MAX_UNNATURAL = 0.35  # for a caption that has no better negative
 MAX_COMPATIBLE = 0.12
 LEAST_P = 0.01  # a lower `p_bad` counts as this, and one above 1 - LEAST_P as that: no rating is surer
 CHANGES: tuple[Change, ...] = get_args(Change)
+# Columns of `rater_features`: scaled, so that all of them vary about as much.
 FEATURES = ("log(1 + loss)", "lowest / 5", "whole / 5", "log of the number of units", "mean score / 2", "old score / 5")
 # Limits of the features, in nats, at which values beyond them are cut.
 LOWEST = -12.0
@@ -61,17 +63,19 @@ class Ratings(NamedTuple):
 
 
 class RaterModel:
-    """The fitted network. arrays: of the file of a cloze model, those named `judgement.*`; own: whether they were
-    fitted with the vectors of the model in use.
-    """
+    """The fitted network, which predicts what raters would say of negatives."""
 
     def __init__(self, arrays: Mapping[str, np.ndarray], *, own: bool) -> None:
-        """Transpose the weights, as float64: whole numbers of small units, of which sums are exact in any order."""
-        # In the module's equation: P and R, Q and S, T, K, and A and C; then b and c.
+        """Transpose the weights, as float64: whole numbers of small units, of which sums are exact in any order.
+
+        arrays: of the file of a cloze model, those named `judgement.*`. own: whether they were fitted with the vectors
+        of the model in use; if not, its vectors count as 0.
+        """
+        # In the module's equation: P above R, Q above S, T, K, and A beside C; then b and c.
         weights = {name: arrays[f"{JUDGEMENT}{name}.weight"].T.astype(np.float64) for name in PARTS}
         self._place, self._unit, self._features, self._changes, self._output = weights.values()
-        self._bias = arrays[f"{JUDGEMENT}hidden.bias"].astype(np.float64)
-        self._last = arrays[f"{JUDGEMENT}output.bias"].astype(np.float64)
+        self._hidden_bias = arrays[f"{JUDGEMENT}hidden.bias"].astype(np.float64)
+        self._output_bias = arrays[f"{JUDGEMENT}output.bias"].astype(np.float64)
         self._own = own
         self._vocabulary: np.ndarray | None = None  # the projections of units that were asked for
         self._is_projected = np.zeros(0, bool)
@@ -85,11 +89,11 @@ class RaterModel:
         return self._projected(units, self._unit)
 
     def project_vocabulary(self, units: np.ndarray, embedding: np.ndarray) -> np.ndarray:
-        """As `project_units`, as an array with a row for every unit of the vocabulary, (vocabulary, hidden + products).
+        """Q e and S e for units by their numbers: an array with a row for every unit, (vocabulary, hidden + products).
 
         Only the rows of `units`, and of those asked for before, are filled in.
 
-        units: their numbers. embedding: the word vectors of the model's vocabulary.
+        units: the numbers of the units. embedding: the word vectors of the model's vocabulary.
         """
         if self._vocabulary is None or len(self._is_projected) != len(embedding):
             # Rows that are never written take no memory.
@@ -128,9 +132,10 @@ class RaterModel:
             place: for each negative, the row of its place in `places`, (negatives,).
             unit: for each, the row of its new unit in `units`, (negatives,).
         """
-        hidden_size = len(self._bias)  # columns of P v and Q e, which are added; those of R v and S e are multiplied
-        shifts = self._changes + self._bias
-        logits = np.empty((len(place), len(self._last)))
+        # The first columns of `places` and `units`, P v and Q e, are added; the others, R v and S e, are multiplied.
+        hidden_size = len(self._hidden_bias)
+        shifts = self._changes + self._hidden_bias  # K + b, a row for each kind of change
+        logits = np.empty((len(place), len(self._output_bias)))
         for start in range(0, len(place), TOGETHER):
             block = slice(start, start + TOGETHER)
             at_place = places[place[block]]
@@ -142,7 +147,7 @@ class RaterModel:
             logits[block] = _round_for_exact_sums(hidden) @ self._output[:hidden_size]
             products = at_place[:, hidden_size:] * of_unit[:, hidden_size:]
             logits[block] += _round_for_exact_sums(products) @ self._output[hidden_size:]
-        return Ratings(*sigmoid(logits + self._last).round(4).T)
+        return Ratings(*sigmoid(logits + self._output_bias).round(4).T)
 
 
 def p_bad(unnatural: np.ndarray, compatible: np.ndarray) -> np.ndarray:
@@ -288,19 +293,19 @@ def predict_ratings(
     encodings: Sequence[CaptionEncoding],
     rows: Sequence[Row],
 ) -> Ratings:
-    """The ratings of negatives; the arguments are those of `rater_inputs`, and all encodings are of one model."""
+    """The ratings of negatives, by the comparison, caption, encoding and row of each, all by one cloze model."""
     if not rows:
         return Ratings(np.zeros(0), np.zeros(0))
     model = rater_model_of(encodings[0].model)
-    given = rater_inputs(captions, encodings, rows, comparisons)
-    places = model.project_places(given.places)
-    units = model.project_units(given.units)
-    each = np.arange(len(rows))
-    return model.predict(given.changes, given.features, places, units, each, each)
+    inputs = rater_inputs(captions, encodings, rows, comparisons)
+    places = model.project_places(inputs.places)
+    units = model.project_units(inputs.units)
+    own_row = np.arange(len(rows))  # each negative has a place and a unit of its own
+    return model.predict(inputs.changes, inputs.features, places, units, place=own_row, unit=own_row)
 
 
 def rate_rows(captions: Sequence[Caption], encodings: Sequence[CaptionEncoding], rows: Sequence[Row]) -> None:
-    """Fill in `plausibility`, `p_unnatural` and `p_compatible` of rows; captions, encodings: of the caption of each."""
+    """Fill in `plausibility`, `p_unnatural` and `p_compatible` of rows, given the caption of each and its encoding."""
     if not rows:
         return
     comparisons = compare(captions, encodings, rows)
@@ -342,5 +347,6 @@ def sizes_and_mean_scores(encodings: Sequence[CaptionEncoding]) -> tuple[np.ndar
 def rater_model_of(model: ClozeModel) -> RaterModel:
     """The raters' network in a model's file; if it has none, that of the shipped model, which then ignores vectors."""
     arrays = model.network.arrays
-    own = f"{JUDGEMENT}hidden.bias" in arrays
-    return RaterModel(arrays if own else read_arrays(data_path("cloze") / "model.npz", JUDGEMENT), own=own)
+    if f"{JUDGEMENT}hidden.bias" in arrays:
+        return RaterModel(arrays, own=True)
+    return RaterModel(read_arrays(data_path("cloze") / "model.npz", JUDGEMENT), own=False)

@@ -44,7 +44,7 @@ from .truth.entailment import (
 )
 from .truth.estimates import MAX_P_TRUE
 
-DENIAL = NEGATIONS | {"image", "photo", "picture"}  # "there is no dog in the picture"
+DENIAL = NEGATIONS | {"image", "photo", "picture"}  # in a denial not what is denied: "there is no dog in the picture"
 REWRITE = "rewrite"  # the operator named if no other fits
 # What a negative may turn out to be -> its family.
 FAMILIES_OF = {
@@ -85,8 +85,8 @@ def recover(caption: Caption, negative: Caption) -> Recovered:
     main = _main_spans(caption, negative, edits)
     old = [" ".join(caption.lowered[span.start : span.end]) for span in main]
     new = [" ".join(negative.lowered[span.new_start : span.new_end]) for span in main]
-    # The row unless the words prove to be lexicon entries below: the words as written, "man | dog" for two places.
-    plain = Row(change="none", edits=edits, tokens=(), replaced=BOTH.join(old), replacement=BOTH.join(new))
+    # Unless the words prove to be lexicon entries below, the row has them as written, "man | dog" for two places.
+    row_as_written = Row(change="none", edits=edits, tokens=(), replaced=BOTH.join(old), replacement=BOTH.join(new))
 
     # From what is most specific to what is least: a swap may look like two replacements, and a denial like an addition.
     if len(main) == 2:
@@ -94,16 +94,16 @@ def recover(caption: Caption, negative: Caption) -> Recovered:
         if swapped is not None:
             return swapped
     if Counter(caption.lowered) == Counter(negative.lowered):
-        return Recovered("swap", plain)
+        return Recovered("swap", row_as_written)
     changed_words = {*" ".join(old).split(), *" ".join(new).split()}
     if NEGATIONS & changed_words:
-        return Recovered("negate", plain)
+        return Recovered("negate", row_as_written)
     replaced = _recover_replacement(caption, negative, main, edits)
     if replaced is not None:
         return replaced
-    if not any(old):
-        return Recovered("add", replace(plain, replaced=""))
-    return Recovered("remove" if not any(new) else REWRITE, plain)
+    if not any(old):  # BOTH may still stand in `replaced`, between nothing and nothing
+        return Recovered("add", replace(row_as_written, replaced=""))
+    return Recovered("remove" if not any(new) else REWRITE, row_as_written)
 
 
 def align_words(caption: str, text: str) -> tuple[Edit, ...]:
@@ -174,7 +174,10 @@ def _main_spans(caption: Caption, negative: Caption, edits: tuple[Edit, ...]) ->
 
 
 def _tokens_of(caption: Caption, start: int, end: int) -> range:
-    """The tokens that have a character from `start` to `end`; if there are none, the empty range where one would be."""
+    """The tokens with a character between `start` and `end` (exclusive), two positions in the caption's text.
+
+    If there is none, as for an insertion, the empty range before the first token that begins at or behind `start`.
+    """
     inside = [token.index for token in caption.tokens if token.start < end and start < token.end]
     if inside:
         return range(inside[0], inside[-1] + 1)
@@ -183,7 +186,10 @@ def _tokens_of(caption: Caption, start: int, end: int) -> range:
 
 
 def _only_agrees(caption: Caption, negative: Caption, span: ChangedSpan) -> bool:
-    """Whether an edit only makes a word agree: an article, another form of a verb, a pronoun."""
+    """Whether a change of one word only makes it agree: "a" and "an", "is" and "are", or two pronouns, "his" and "her".
+
+    span: the changed tokens.
+    """
     if not span.is_one_for_one:
         return False
     old = caption.tokens[span.start]
@@ -227,6 +233,7 @@ def _recover_replacement(
         row = Row(
             change=cast(Change, slot.kind),
             edits=edits,
+            # As operators fill it in: the word itself, or the first word of an attribute or preposition and its noun.
             tokens=(slot.noun,) if is_one_token else (slot.start, slot.noun),
             replaced=slot.entry,
             replacement=other.entry,
@@ -240,7 +247,7 @@ def _recover_replacement(
 def _other_numeral(
     caption: Caption, negative: Caption, span: ChangedSpan, slot: Slot, negative_slots: list[Slot]
 ) -> Slot | None:
-    """The numeral of the negative in the place of a numeral of the caption; None if more than that is changed.
+    """The negative's numeral that has taken the place of a numeral of the caption; None if more than that is changed.
 
     The noun may change with the numeral: to another form ("a dog" -> "two dogs") or to a hypernym ("a person" -> "two
     people"). span: all that is changed. slot: of the caption's numeral. negative_slots: of the negative's numerals.
@@ -264,27 +271,22 @@ def _other_numeral(
 def _other_word(
     caption: Caption, negative: Caption, span: ChangedSpan, slot: Slot, negative_slots: list[Slot]
 ) -> Slot | None:
-    """The word of the negative in the place of a word of the caption; None if more than that is changed.
+    """The slot of the negative that has taken the place of a slot of the caption; None if more than that is changed.
 
-    A noun's article may change with it. The arguments are those of `_other_numeral`.
+    A noun's article may change with it: "a dog" -> "an elephant". span: all that is changed. slot: of the caption, and
+    negative_slots: of the negative, all of one kind of word.
     """
-    start = slot.start
-    is_covered = slot.start <= span.start and span.end <= slot.end
-    changes_article = (
-        slot.kind == "noun"
-        and not is_covered
-        and span.start == slot.start - 1
-        and caption.lowered[span.start] in ("a", "an")
-    )
-    if changes_article:
-        start = span.start
-        is_covered = span.end <= slot.end
-    if not is_covered:
+    begins_with_article = span.start == slot.start - 1 and caption.lowered[span.start] in ("a", "an")
+    if span.end > slot.end:
         return None
-    # The slot in the negative has as many unchanged tokens before and behind the change as the slot in the caption. A
-    # noun's slot begins behind the article.
-    new_start = span.new_start - (span.start - start) + changes_article
-    new_end = span.new_end + slot.end - span.end
+    # The slot in the negative has as many unchanged tokens before and behind the change as the slot in the caption.
+    if slot.start <= span.start:
+        new_start = span.new_start - (span.start - slot.start)
+    elif slot.kind == "noun" and begins_with_article:
+        new_start = span.new_start + 1  # behind the new article, which is no part of a noun's slot
+    else:
+        return None
+    new_end = span.new_end + (slot.end - span.end)
     return next((other for other in negative_slots if (other.start, other.end) == (new_start, new_end)), None)
 
 
@@ -373,6 +375,7 @@ def judge_negatives(
                 _give_reason(row, truth, evidence, lexicon, settings, is_repeated=negative.text.lower() in seen)
             seen.add(negative.text.lower())
             verdicts[-1].append(Verdict(operator=recovered.operator, verdict=truth.value, row=row))
+    # A second pass, in which all negatives are read together by the cloze model.
     compared = [
         (evidence, verdict.row)
         for evidence, verdicts_of_caption in zip(evidence_of_each, verdicts, strict=True)
@@ -465,6 +468,7 @@ def _denies_what_is_said(caption: Caption, negative: Caption, main: Sequence[Cha
     said = content_words(caption.tokens)
 
     def is_said(word: ContentWord) -> bool:
+        """Whether the caption has this word, or a more specific one: "poodle" for "dog"."""
         return any(other.kind == word.kind and is_kind_of(word.kind, other.lemma, word.lemma) for other in said)
 
     new = (word for span in main for word in content_words(negative.tokens[span.new_start : span.new_end]))
@@ -487,10 +491,7 @@ def _entails(caption: Caption, negative: Caption, recovered: Recovered) -> bool:
 
 
 def _is_new_said_by_siblings(negative: Caption, evidence: Evidence) -> list[bool]:
-    """For each thing that a negative mentions, unlike its caption, whether another caption of the image mentions it.
-
-    A bool for each such thing, in no particular order.
-    """
+    """For each thing that a negative mentions and its caption does not, whether another caption of the image does."""
     by_negative = mentions_of(negative)
     by_caption = evidence.caption_mentions
     by_siblings = evidence.sibling_mentions
@@ -513,5 +514,6 @@ def count_faults(text: str) -> int:
     for word, following in pairwise(text.lower().split()):
         is_repeated = word == following and word.isalpha()
         is_article = word in ("a", "an") and following[:1].isalnum()
-        faults += is_repeated + (is_article and indefinite_article(following) != word)
+        is_wrong_article = is_article and indefinite_article(following) != word
+        faults += int(is_repeated) + int(is_wrong_article)
     return faults

@@ -38,7 +38,7 @@ def hash_keys(names: Iterable[str]) -> np.ndarray:
 
 
 def mix_bits(numbers: np.ndarray) -> np.ndarray:
-    """64-bit numbers that look random and differ if `numbers` do, by the mixing of splitmix64; unsigned, same shape."""
+    """Unsigned 64-bit numbers that look random, by splitmix64's mixing: different `numbers` give different ones."""
     bits = np.asarray(numbers, np.uint64)
     for shift, factor in MIX:
         bits = (bits ^ (bits >> shift)) * factor
@@ -46,7 +46,7 @@ def mix_bits(numbers: np.ndarray) -> np.ndarray:
 
 
 def stream_bits(keys: np.ndarray, numbers: np.ndarray) -> np.ndarray:
-    """Number `numbers` of the random stream of each key, as 64 bits: splitmix64, which can be entered anywhere."""
+    """Elements of random streams (splitmix64), as 64 bits: of the stream of each key, the element of this number."""
     return mix_bits(keys + STEP * numbers.astype(np.uint64))
 
 
@@ -56,7 +56,7 @@ def uniform_from_bits(bits: np.ndarray) -> np.ndarray:
 
 
 def shuffle_key(name: str, seed: int = 0) -> int:
-    """A 64-bit number; things sorted by those of their names are in random order, whatever else there is."""
+    """A 64-bit hash of a name: things sorted by it are in random order, and further things do not change this order."""
     return int.from_bytes(blake2b(f"{seed}:{name}".encode(), digest_size=8).digest(), "big")
 
 

@@ -166,7 +166,8 @@ class RowCollector:
         columns["draw"] = pa.array(self._numbers, pa.int32())
         texts = columns["caption"].to_pylist()
         # Fields of `Row` stand in columns of their own name, except two that need the text of the caption.
-        for name in {*schema.names} & {*Row.__slots__} - {"edits", "text"}:
+        fields_as_columns = {*Row.__slots__} - {"edits", "text"}
+        for name in fields_as_columns.intersection(schema.names):
             columns[name] = pa.array([getattr(row, name) for row in self._rows], schema.field(name).type)
         columns["text"] = pa.array(
             [_text_after_edits(row, caption) for row, caption in zip(self._rows, texts, strict=True)]

@@ -54,7 +54,10 @@ def uniforms(
 def exponentials(
     seed: int, operator: str, caption_ids: Sequence[str], positions: np.ndarray, names: np.ndarray
 ) -> np.ndarray:
-    """Exponential random numbers, one for each candidate: (candidates,); the arguments are those of `uniforms`."""
+    """Exponential random numbers, one for each candidate: (candidates,).
+
+    seed, operator: of the random stream. caption_ids, positions, names: of each candidate, as `uniforms` has them.
+    """
     return -log(uniforms(seed, operator, caption_ids, positions, names))
 
 

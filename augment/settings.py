@@ -89,9 +89,10 @@ class Settings(BaseModel):
 
     def __init__(self, **given: Any) -> None:
         fields = type(self).model_fields
-        read = {n: from_text(fields[n], v) if n in fields and isinstance(v, str) else v for n, v in given.items()}
+        texts = {name: value for name, value in given.items() if name in fields and isinstance(value, str)}
+        values = {**given, **{name: from_text(fields[name], text) for name, text in texts.items()}}
         try:
-            super().__init__(**read)
+            super().__init__(**values)
         except ValidationError as error:
             raise ValueError(_first_error(type(self), error, given)) from None
 
@@ -139,6 +140,7 @@ def _first_error(kind: type[Settings], error: ValidationError, given: Mapping[st
         return f"{name} must be {sign} {first['ctx'][bound]:g}, was: {value}"
     if first["type"] in KINDS:
         return f"{name} must be {KINDS[first['type']]}, was: {value}"
+    # Too many or too few values of a tuple; "missing" with a path of several names is one of its elements.
     if first["type"] == "too_long" or (first["type"] == "missing" and len(first["loc"]) > 1):
         return f"{name} must have {len(get_args(plain_type(annotation)))} values, was: {value}"
     if first["type"] == "too_short":
@@ -149,7 +151,7 @@ def _first_error(kind: type[Settings], error: ValidationError, given: Mapping[st
 
 
 def words_of(annotation: Any) -> Iterator[str]:
-    """The words that a type allows: those of the Literals in it."""
+    """The words that a type allows: those of the Literals in it, except ""."""
     if get_origin(annotation) is Literal:
         yield from filter(None, get_args(annotation))
     else:

@@ -1,9 +1,7 @@
-"""Schemas of input captions, input records that could not be used, generated captions, and discarded generated
-captions.
+"""Schemas of captions and their parses, of WordNet, and of what is counted: lexicon, truth, balance, components.
 
-Schemas of scene graph components, their vocabulary, and the components that may be true of an image.
-
-The three tables suffice to sample negative components (UniVSE, supplementary A.1). Ids count from 0 within a kind.
+Three tables, `components`, `component_vocabulary` and `component_exclusions`, suffice to sample negative components
+(UniVSE, supplementary A.1). Ids count from 0 within a kind.
 
 - A noun that is not in an image: any `noun` of the vocabulary except the image's exclusions of kind `noun`.
 - A false attribute of a pair (attribute, object): one of the attribute's `rivals`, except the image's exclusions of

@@ -14,7 +14,7 @@ def column(type: pa.DataType, description: str, *, nullable: bool = False) -> pa
 
 
 def text(description: str = "", words: Sequence[str] = (), *, nullable: bool = False) -> pa.Field:
-    """A column of text; words: all that may stand there, if they are few."""
+    """A column of text; words: all that may stand there, if they are few, which the description then lists."""
     return column(pa.string(), description + ("one of: " + ", ".join(words) if words else ""), nullable=nullable)
 
 

@@ -8,7 +8,7 @@ from difflib import get_close_matches
 
 def number_of(number: int, noun: str) -> str:
     """A number and a noun, which gets a plural s: "1 caption", "1,200 captions"."""
-    return f"{number:,} {noun}" + "s" * (number != 1)
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def no_setting(name: str, whose: str, known: Iterable[str]) -> str:

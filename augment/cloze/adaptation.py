@@ -88,7 +88,7 @@ def _expect(vectors: np.ndarray, model: ClozeModel, shift: np.ndarray) -> Expect
 
 
 def adapted(model: ClozeModel, factors: Mapping[str, float]) -> ClozeModel:
-    """A model that gives the units other probabilities: factors by name, as of `fit_unit_factors`."""
+    """A model that multiplies the probability of each named unit by its factor; EVERY_UNIT names that of all units."""
     shift = np.zeros(len(model.bias))
     numbers = [model.units.number[name] for name in factors if name != EVERY_UNIT]
     shift[numbers] = log(np.array([factor for name, factor in factors.items() if name != EVERY_UNIT]))

@@ -27,8 +27,8 @@ ABOUT = "about"  # array of what is known about the model, as JSON
 BITS = ".bits"  # ends the name of the array of a matrix's scales
 PREFIX = "surrogate."  # begins the names of the surrogate's arrays
 NAMES = ("context", "distance", "share", "before", "after")  # of the surrogate's matrices B, t, A and both F
-JUDGEMENT = "judgement."  # begins the names of the arrays of the judgement
-PARTS = ("place", "unit", "terms", "kind", "output")  # its matrices P, Q, T, K and A
+JUDGEMENT = "judgement."  # begins the names of the arrays of the raters' network (`negcap.augment.raters`)
+PARTS = ("place", "unit", "terms", "kind", "output")  # its matrices: P and R, Q and S, T, K, A and C
 FARTHEST = 10  # places that are farther apart than this share one t
 EMBEDDING = "embedding.weight"  # the one matrix whose rows are activations, too
 WORD = re.compile(r"[^\W\d_]+")
@@ -81,7 +81,10 @@ def read_model(path: Path) -> tuple[Units, dict[str, np.ndarray]]:
 
 
 def read_arrays(path: Path, prefix: str) -> dict[str, np.ndarray]:
-    """The parameters of a model whose names begin so, in float32; raises as `read_model`, but for their shapes."""
+    """The parameters of a model whose names begin with `prefix`, in float32; their shapes are not checked.
+
+    Raises FileNotFoundError, or ValueError if the file is no archive or one of these arrays is no parameter.
+    """
     return _parameters(path, _read_archive(path, prefix=prefix))
 
 
@@ -118,7 +121,7 @@ def looks_english(text: str) -> bool:
 
 
 def read_about(path: Path) -> dict[str, Any]:
-    """The record of a model's training: captions, settings, perplexity if it was measured. Raises as `read_model`."""
+    """The record of a model's training: captions, settings, perplexity if measured. ValueError if there is none."""
     try:
         about = json.loads(_decode_text(path, _read_archive(path), ABOUT))
     except json.JSONDecodeError as error:
@@ -210,7 +213,10 @@ def _read_parameter(path: Path, name: str, array: np.ndarray, bits: np.ndarray |
 
 
 def _read_archive(path: Path, names: tuple[str, ...] = (), prefix: str = "") -> dict[str, np.ndarray]:
-    """The arrays of an archive by name; names: only these, all if empty; prefix: only those whose names begin so."""
+    """The arrays of an archive by name: with `names` only these, with `prefix` only those whose names begin with it.
+
+    Raises FileNotFoundError, or ValueError if the file is no archive.
+    """
     try:
         with path.open("rb") as file:
             archive = np.load(file, allow_pickle=False)
@@ -226,7 +232,7 @@ def _read_archive(path: Path, names: tuple[str, ...] = (), prefix: str = "") -> 
 
 
 def _decode_text(path: Path, stored: dict[str, np.ndarray], name: str) -> str:
-    """The text of an array of bytes."""
+    """The text of the array of bytes with this name; path: of the file. Raises ValueError if there is no such array."""
     array = stored.get(name)
     if array is None or array.dtype != np.uint8:
         raise ValueError(f"{path}: must hold an array of bytes named {name}, as the archive of a cloze model does")

@@ -81,16 +81,16 @@ class Quantised(NamedTuple):
             raise ValueError("must be finite, is not")
         magnitudes = np.abs(weights, dtype=np.float32)
         sums = magnitudes.sum(1)
-        most = magnitudes.max(1, initial=0.0)
-        shares = np.maximum(sums / ROW, most / largest)
-        bits = np.floor(-np.log2(np.maximum(shares, 2.0**-MOST_BITS))).astype(np.int32)
+        # The least unit that each row's sum, and its largest weight, allow; a power of two is at least as large.
+        least_unit = np.maximum(sums / ROW, magnitudes.max(1, initial=0.0) / largest)
+        bits = np.floor(-np.log2(np.maximum(least_unit, 2.0**-MOST_BITS))).astype(np.int32)
         units = np.rint(np.ldexp(magnitudes, bits[:, None]))
         is_too_full = (units.sum(1) > ROW) | (units.max(1, initial=0.0) > largest)  # rounding may add to a full row
         bits = np.where(is_too_full, bits - 1, bits)
         if len(bits) and bits.min() < FEWEST_BITS:
             row = int(bits.argmin())
-            most_of_all = ROW / 2**FEWEST_BITS
-            raise ValueError(f"row {row} must sum to at most {most_of_all:g} in absolute value, was: {sums[row]:g}")
+            largest_sum = ROW / 2**FEWEST_BITS
+            raise ValueError(f"row {row} must sum to at most {largest_sum:g} in absolute value, was: {sums[row]:g}")
         return cls(np.rint(np.ldexp(weights, bits[:, None])).astype(np.int16), bits.astype(np.int8))
 
     @property
@@ -109,8 +109,10 @@ class Quantised(NamedTuple):
 
 
 class Table(NamedTuple):
-    """A function of one number x, in whole units of 2^-unit: values (points,) float32, x being point `x * scale +
-    offset` without its fraction; numbers outside are taken for the nearest inside.
+    """A function of one number x, whose values are looked up: x has the value of point number `x * scale + offset`,
+    without the fraction of this number, or of the nearest point if x is outside of the table.
+
+    values: at each point, in whole units of 2^-unit, (points,) float32.
     """
 
     values: np.ndarray
@@ -130,13 +132,16 @@ class Table(NamedTuple):
         return cls(values, unit, scale=float(2**bits), offset=0.5 - low * 2**bits)
 
     def take(self, points: np.ndarray, out: np.ndarray) -> np.ndarray:
-        """The values at points, which are not whole yet; points, out: arrays of one shape, in memory order."""
+        """Look up the values at points, `x * scale + offset` still with its fraction, and write them to `out`.
+
+        points, out: arrays of one shape, in memory order. Returns `out`.
+        """
         flat = points.reshape(-1)
         values = out.reshape(-1)
         for start in range(0, len(flat), TAKEN):
             part = flat[start : start + TAKEN]
             index = scratch_array("index", part.shape, np.int32)
-            np.copyto(index, part, casting="unsafe")
+            np.copyto(index, part, casting="unsafe")  # which cuts off the fractions
             np.take(self.values, index, out=values[start : start + TAKEN], mode="clip")
         return out
 

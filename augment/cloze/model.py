@@ -39,7 +39,7 @@ class ClozeModel:
 
     @classmethod
     def load(cls, path: Path) -> ClozeModel:
-        """Read a model from its file. Raises as `negcap.augment.cloze.file.read_model`."""
+        """Read a model from its file. Raises FileNotFoundError, or ValueError if it is no file of a cloze model."""
         units, arrays = read_model(path)
         return cls(units, Network(arrays))
 
@@ -150,7 +150,9 @@ class ClozeModel:
         return encodings
 
     def scores(self, vectors: np.ndarray, units: np.ndarray) -> np.ndarray:
-        """log p(unit | rest) of one unit at each of n places: (n,). For UNKNOWN it is the lowest bias.
+        """log p(unit | rest) of one unit at each of n places: (n,).
+
+        UNKNOWN stands for many rare words together, so it gets the lowest bias of all units instead.
 
         vectors: of the places, (n, width). units: the number of the unit asked for at each place, (n,).
         """
@@ -167,8 +169,8 @@ class CaptionEncoding:
     unit_of_token: for each token, the index of its unit in `units`; that of END for the final full stop.
     scores: log p(unit | rest) of each unit but START and END.
     vectors: of the places that can be asked for, first those of the units, (places, width).
-    rows: the row in `vectors` of each other place.
-    states: those of all texts that were read together, for `ClozeModel.read_edited`; None if this is an edited text.
+    rows: the row in `vectors` of each other place, which has several units or none.
+    states: of the GRUs, of all texts that were read together, for `ClozeModel.read_edited`; None for an edited text.
     number: the number of the text among them.
     """
 
@@ -209,14 +211,13 @@ class CaptionEncoding:
     def place_of_token(self, token: int) -> Place | None:
         """The place of the unit of a token; None for the final full stop, which is no unit."""
         unit = self.unit_of_token[token]
-        return (unit - 1, unit + 1) if unit <= len(self.scores) else None
+        return (unit - 1, unit + 1) if unit <= len(self.scores) else None  # units have the numbers from 1 on
 
     def vector(self, start: int, end: int) -> np.ndarray:
         """The vector that predicts what stands in place of the tokens `start` to `end` (exclusive): (width,).
 
-        It is computed from the rest of the caption.
-
-        The tokens are those of a single unit, or a span that was given to `ClozeModel.read`, else KeyError.
+        It is computed from the rest of the caption. The tokens are those of a single unit, or a span that was given to
+        `ClozeModel.read`, else KeyError.
         """
         return self.vector_at(_place_of_tokens(self.units, self.unit_of_token, start, end))
 

@@ -51,9 +51,9 @@ def single_threaded() -> Iterator[None]:
         yield
     finally:
         with _lock:
-            last = _limits.pop()
-            if last is not None:
-                last.restore_original_limits()
+            earlier_limits = _limits.pop()  # that of the first call is popped when the last one ends
+            if earlier_limits is not None:
+                earlier_limits.restore_original_limits()
 
 
 @cache
@@ -216,7 +216,8 @@ class Network:
         memory = memory.reshape(count, 2 * reach, heads, 2 * width)
         keys = memory[..., :width]
         values = memory[..., width:]
-        # Attention of each place to each state: query times key, plus a bias by their distance; then the softmax.
+        # Attention of each place to each state: query, in units of 2^-bits, times key, plus a bias by their distance;
+        # then the softmax.
         bits = int(np.log2(ROW // width))
         query = around[:, :size] * np.float32(width**-0.5 * 2.0**bits)
         round_units(query, largest=ROW // width)  # the query of a head is a row, too
@@ -248,7 +249,9 @@ class Network:
     def _biases_at_places(self, beside: np.ndarray, units: int, reach: int) -> np.ndarray:
         """What the distance of a place to a state adds to the attention: (captions or 1, heads, places, 2 reach).
 
-        Parameters as of `_vectors`. The 1 stands for all captions, where their places are the same, as they mostly are.
+        The 1 stands for all captions, where their places are the same, as they mostly are. beside: the units before and
+        after each place, (captions, places, 2). units: the number of units of each caption. reach: how many states from
+        either end the places look at.
         """
         near = self._distance_biases(units)
         before = near.before[..., :reach]
@@ -293,6 +296,7 @@ def _states_looked_at(lengths: np.ndarray, counts: np.ndarray, beside: np.ndarra
     """
     reach = np.ones(len(lengths), np.int64)
     caption = np.repeat(np.arange(len(lengths)), counts)  # of each place
+    # The units up to the one before the place, or those from the one after it on, whichever are more.
     needed = np.maximum(beside[:, 0] + 1, lengths[caption] - beside[:, 1])
     np.maximum.at(reach, caption, needed)
     return reach

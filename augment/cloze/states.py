@@ -79,8 +79,8 @@ class Units:
         words = ["a" if word == "an" else word for word in words]  # as `normalise_word` does with words in lower case
         start = 0
         for size in words_per_unit(words, self.phrases):
-            unit_of_token += [len(units)] * (size or 1)
-            if size:  # 0: a final full stop, which is no unit
+            unit_of_token += [len(units)] * max(size, 1)  # size 0: a final full stop, a token that is no unit
+            if size:
                 name = words[start] if size == 1 else " ".join(words[start : start + size])
                 units.append(number.get(name, unknown))
                 start += size
@@ -114,9 +114,9 @@ def words_per_unit(words: Sequence[str], phrases: Mapping[str, tuple[tuple[str, 
         The number of words of each unit; at the end 0 for a final full stop.
     """
     sizes: list[int] = []
-    final = len(words) > 0 and words[-1] in FINAL
+    ends_with_stop = len(words) > 0 and words[-1] in FINAL
     start = 0
-    end = len(words) - final
+    end = len(words) - 1 if ends_with_stop else len(words)
     while start < end:
         size = 1
         for phrase in phrases.get(words[start], ()) if start + 1 < end else ():
@@ -128,13 +128,13 @@ def words_per_unit(words: Sequence[str], phrases: Mapping[str, tuple[tuple[str, 
                     break
         sizes.append(size)
         start += size
-    return [*sizes, 0] if final else sizes
+    return [*sizes, 0] if ends_with_stop else sizes
 
 
 class Gates:
-    """By unit, the numbers that it adds to the gates of a GRU with S states, as points of the tables SIGMOID and TANH.
+    """What each unit adds to the gates of a GRU whose state has S numbers, as points of the tables SIGMOID and TANH.
 
-    They are computed when a unit is first met, as most never are.
+    The numbers of a unit are computed when it is first met, as most units never are.
     """
 
     def __init__(self, embedding: np.ndarray, weight: np.ndarray, points: np.ndarray) -> None:
@@ -183,8 +183,10 @@ class Recurrent(NamedTuple):
     gates: what units add to the three gates (reset, update, candidate), with the biases of the first two.
     weight: what a state adds to the gates, (S, 3 S).
     bias: what is added to that for the third gate, (S,).
-    memory, memory_bias: keys and values of each head in turn, in units of 2^-MEMORY, (S, 2 S) and (2 S,).
-    around, around_bias: of the query, and of the hidden layer in points of GELU, (S, S + hidden) and (S + hidden,).
+    memory, memory_bias: from a state to its keys and values, those of each head in turn, in units of 2^-MEMORY,
+        (S, 2 S) and (2 S,).
+    around, around_bias: from a state to its share of the query of the places next to it, and of their hidden layer in
+        points of GELU, (S, S + hidden) and (S + hidden,).
     """
 
     gates: Gates
@@ -243,13 +245,13 @@ class Recurrent(NamedTuple):
             from_state = _take_rows(from_state, state_of, "repeated recurrent")
         rows, size = state.shape
         gates = self.gates.take(units, out=scratch_array("gates", from_state.shape))
-        both = np.add(
+        reset_and_update = np.add(
             from_state[:, : 2 * size], gates[:, : 2 * size], out=scratch_array("both gates", (rows, 2 * size))
         )
-        SIGMOID.take(both, out=both)
-        both *= np.float32(2.0**-SIGMOID.unit)
-        reset = both[:, :size]
-        update = both[:, size:]
+        SIGMOID.take(reset_and_update, out=reset_and_update)
+        reset_and_update *= np.float32(2.0**-SIGMOID.unit)  # from whole units to numbers from 0 to 1
+        reset = reset_and_update[:, :size]
+        update = reset_and_update[:, size:]
         candidate = np.add(from_state[:, 2 * size :], self.bias, out=scratch_array("candidate", (rows, size)))
         candidate *= reset
         candidate += gates[:, 2 * size :]

@@ -93,6 +93,7 @@ class Surrogate:
         self._distance = distance * np.float32(GELU.scale) + np.float32(GELU.offset)
         self._share = transposed(share) * np.float32(2.0 ** (SHARE - HIDDEN))
         self._bias = arrays[f"{PREFIX}share.bias"] * np.float32(2.0**SHARE)
+        # `state_changes` gives h' - h in units of 2^-(STATE - 1).
         self._changes = [transposed(of_side) * np.float32(2.0 ** (CHANGE - STATE + 1)) for of_side in changes]
 
     @single_threaded()
@@ -147,7 +148,7 @@ class Surrogate:
         points += self._distance[np.clip(distance, -FARTHEST, FARTHEST) + FARTHEST]
         shares = GELU.take(points, out=points) @ self._share
         shares += self._bias
-        cumulated = np.concatenate([[0.0], np.cumsum(scores)])
+        cumulated = np.concatenate([[0.0], np.cumsum(scores)])  # at u: the sum of the scores of the units before u
         return SlotShares(
             encodings=encodings,
             places=places,
@@ -177,7 +178,7 @@ class Surrogate:
         return SurrogateEstimates(*map(np.concatenate, zip(*parts, strict=True)))
 
     def _estimate(self, slots: SlotShares, slot_of: np.ndarray, units: np.ndarray, window: int) -> SurrogateEstimates:
-        """What a block of replacements changes, of which the arrays fit into memory; parameters as of `estimate`."""
+        """Do what `estimate` does for replacements that are so few that their arrays fit into memory."""
         state_change = state_changes(self._network, slots.encodings, slots.places, slot_of, units)
         # F (h' - h) of each replacement: what the places before the slot see, and those behind it.
         seen_before, seen_behind = (
@@ -228,8 +229,8 @@ def state_changes(
 
     Args:
         network: that of the model that has made the encodings.
-        encodings, places: of the slots, as for `Surrogate.at_slots`.
-        slot_of, units: of the replacements, as for `Surrogate.estimate`.
+        encodings, places: how the model has read the text of each slot, and the units before and after it, (slots, 2).
+        slot_of, units: the number of each replacement's slot, ascending, and of its new unit, (replacements,).
 
     Raises:
         ValueError: an encoding was not made by `ClozeModel.read`.

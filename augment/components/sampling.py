@@ -101,7 +101,7 @@ class Ragged:
         first_of_row = np.cumsum(size) - size
         position = first_of_row[:, None] + np.arange(k)
         is_inside = np.arange(k) < size[:, None]
-        # Positions behind the last row are in bounds.
+        # One more value, which is looked up for positions behind the last row; they are not inside.
         padded = np.append(values, NOTHING)
         return np.where(is_inside, padded[position.clip(max=len(values))], NOTHING)
 
@@ -114,7 +114,7 @@ class Ragged:
         # For each row the positions in the pool, first of the ids that are not in the row.
         outside_first = np.argsort(~is_outside, axis=1, kind="stable")
         free = is_outside.sum(1, keepdims=True)
-        rank = (rng.random((len(rows), k)) * free).astype(np.int64)
+        rank = (rng.random((len(rows), k)) * free).astype(np.int64)  # the numbers of the sampled ids among these
         if not len(pool):
             return np.full_like(rank, NOTHING)
         return np.where(free > 0, pool[np.take_along_axis(outside_first, rank, 1)], NOTHING)
@@ -135,7 +135,7 @@ class Ragged:
 
     @cached_property
     def _keys(self) -> np.ndarray:
-        """All `keys`."""
+        """The `keys` of all rows."""
         return self.keys(0, len(self.offsets) - 1)
 
     @cached_property
@@ -173,8 +173,8 @@ class ComponentSampler:
         is_of_paper = [word in paper_attributes for word in self.words["attribute"]]
         self._paper_attributes = np.flatnonzero(np.array(is_of_paper, bool))
 
+        # From here on an image is its number in `images`.
         encoded = components["image_id"].combine_chunks().dictionary_encode()
-        # From here on an image is its number in this list.
         images = encoded.dictionary
         self._image = encoded.indices.to_numpy().astype(np.int64)  # of each caption
         excluded = Ragged.from_lists(exclusions["ids"].combine_chunks())
@@ -186,7 +186,7 @@ class ComponentSampler:
         # ids to sample from, by `any` the ids not to sample.
         self._lists: dict[str, Ragged] = {}
         self._row: dict[str, np.ndarray] = {}
-        captions = {}
+        captions = {}  # of each pair ("attribute") or triple ("relation"), the row of its caption
         for kind in ("attribute", "relation"):
             column = components[f"{kind}s"].combine_chunks()
             sizes = column.value_lengths().to_numpy(zero_copy_only=False)
@@ -227,7 +227,7 @@ class ComponentSampler:
     def relations(self, triples: np.ndarray, k: int, rng: np.random.Generator, pool: int = 0) -> np.ndarray:
         """Ids of relations that do not hold between subject and object of these triples: shape (len(triples), k).
 
-        pool: as that of `attributes`.
+        pool: if it is not 0, triples share relations, as pairs share attributes in `attributes`; 0: each draws alone.
         """
         return self._sample_replacements("relation", triples, k, rng, pool)
 
@@ -331,7 +331,7 @@ def _rivals_that_are_false(word: np.ndarray, rows: np.ndarray, rivals: Ragged, e
         rivals: for each word, those that are incompatible with it.
         excluded: the ids that may be true.
     """
-    # One list for each distinct pair of a row and a word, by row. In a key the word is counted from 0, not from -1.
+    # One list for each distinct pair of a row and a word, by row. In a key, 1 is added to the word, which may be -1.
     keys, row_of_list = np.unique(rows * STRIDE + word + 1, return_inverse=True)
     row = keys // STRIDE
     word = keys % STRIDE - 1

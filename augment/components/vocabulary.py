@@ -70,13 +70,16 @@ class RelationParts(NamedTuple):
 
 @cache
 def verb_and_preposition(relation: str) -> RelationParts:
-    """Split a relation into its verb and its preposition: "sit next to" -> ("sit", "next to")."""
+    """Split a relation into its verb and the longest preposition at its end: "sit next to" -> ("sit", "next to").
+
+    Either may be missing, and is "" then. Another spelling of a preposition becomes that of the preposition table.
+    """
     table = preposition_table()
     words = relation.split()
     # The longest preposition first.
     for start in range(len(words)):
         phrase = " ".join(words[start:])
-        phrase = table.same.get(phrase, phrase)
+        phrase = table.same.get(phrase, phrase)  # the entry of another spelling
         if phrase in table.entries:
             return RelationParts(" ".join(words[:start]), phrase)
     return RelationParts(relation, "")
@@ -206,8 +209,8 @@ def are_incompatible(one: str, other: str) -> bool:
     number = NUMBERS.get(one)
     other_number = NUMBERS.get(other)
     if number is not None or other_number is not None:
-        # "One" excludes nothing: one of two dogs is one dog. A number excludes no other word than a number.
-        return number != other_number and min(number or 1, other_number or 1) > 1
+        # A number excludes only another number, and "one" excludes nothing: one of two dogs is one dog.
+        return number != other_number and (number or 0) > 1 and (other_number or 0) > 1
     return semantic_classes.are_incompatible(one, other)
 
 
@@ -237,8 +240,9 @@ def components_table(parses: pa.Table, graphs: Sequence[SceneGraph]) -> pa.Table
     rows: list[tuple[object, ...]] = []
     keys = zip(*(parses[name].to_pylist() for name in ("caption_id", "image_id", "split")), strict=True)
     for key, graph in zip(keys, graphs, strict=True):
+        # Attributes and relations name their objects by the token of the head noun; each token heads one object.
         name_of = {thing.token: thing.name for thing in graph.objects}
-        objects = [(name, token) for token, name in name_of.items()]
+        objects = [(thing.name, thing.token) for thing in graph.objects]
         attributes = [
             (attribute.value, name_of[attribute.object], attribute.token, attribute.object)
             for attribute in graph.attributes
@@ -324,7 +328,7 @@ class Exclusions:
     def relations(self, mentioned: str) -> Ids:
         """The ids of the relations that may be true if `mentioned` is: on~atop, on~sit on; not sit on~stand on."""
         verb, preposition = verb_and_preposition(mentioned)
-        possible = [""]
+        possible = [""]  # without a preposition: only relations that have none
         if preposition:
             are_exclusive = preposition_table().are_exclusive
             possible = [other for other in self._prepositions if other and not are_exclusive(other, preposition)]

@@ -26,10 +26,11 @@ def data_path(name: str) -> Path:
 def word_lists(path: Path) -> dict[str, Any]:
     """A TOML file in which lists of words, also those of its tables, become frozensets; all else stays as it is."""
 
-    def sets(value: Any) -> Any:
+    def lists_to_sets(value: Any) -> Any:
+        """A value of the file, in which lists of words become frozensets, also inside tables."""
         if isinstance(value, dict):
-            return {name: sets(inner) for name, inner in value.items()}
-        words = isinstance(value, list) and all(isinstance(word, str) for word in value)
-        return frozenset(value) if words else value
+            return {name: lists_to_sets(inner) for name, inner in value.items()}
+        is_word_list = isinstance(value, list) and all(isinstance(word, str) for word in value)
+        return frozenset(value) if is_word_list else value
 
-    return sets(tomllib.loads(path.read_text("utf-8")))
+    return lists_to_sets(tomllib.loads(path.read_text("utf-8")))

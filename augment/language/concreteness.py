@@ -36,13 +36,13 @@ def concreteness_features(noun: str) -> dict[str, float] | None:
     if not wordnet.senses(noun, "n"):
         return None
     values: defaultdict[str, float] = defaultdict(float, length=len(noun) / 10)
-    tagged = {}
+    uses_of_pos = {}
     # A sense that is never tagged still counts a little, and a word without tags half a use of each part of speech.
     for pos in "nvar":
         senses = wordnet.senses(noun, pos)
         weights = [count + 1 for count in wordnet.tag_counts(noun, pos)]
         if senses:
-            tagged[pos] = sum(weights) - len(weights) + 0.5
+            uses_of_pos[pos] = sum(weights) - len(weights) + 0.5  # without the 1 that each weight has more
         for synset, weight in zip(senses, weights, strict=True):
             share = weight / sum(weights)
             values[f"lexname:{wordnet.lexname(synset)}"] += share
@@ -53,8 +53,8 @@ def concreteness_features(noun: str) -> dict[str, float] | None:
                 values["instance"] += share * bool(wordnet.relation("instance_of", synset))
                 for ancestor in above:
                     values[wordnet.name(ancestor)] += share
-    for pos, count in tagged.items():
-        values[f"pos:{pos}"] = count / sum(tagged.values())
+    for pos, uses in uses_of_pos.items():
+        values[f"pos:{pos}"] = uses / sum(uses_of_pos.values())
     return dict(values)
 
 
@@ -83,8 +83,8 @@ class Concreteness:
             if self.norms is not None:
                 if word in self.norms:
                     return self.norms[word]
-            elif (known := concreteness_features(word)) is not None:
-                return self.intercept + sum(self.weights.get(name, 0.0) * value for name, value in known.items())
+            elif (features := concreteness_features(word)) is not None:
+                return self.intercept + sum(self.weights.get(name, 0.0) * value for name, value in features.items())
         return None
 
 
@@ -99,6 +99,7 @@ def is_abstract(noun: str) -> bool:
 
 @cache
 def _shipped_score() -> Concreteness:
+    """The score of data/concreteness.json: a weight for each feature of a noun, and the intercept."""
     model = json.loads(data_path("concreteness.json").read_text("utf-8"))
     return Concreteness(weights=model["weights"], intercept=model["intercept"])
 

@@ -69,9 +69,11 @@ def related(one: str, other: str) -> bool:
 
     Senses in use: see negcap.augment.language.wordnet.WordNet.senses_in_use.
     """
-    a = meaning(one)
-    b = meaning(other)
-    return not (a.words.isdisjoint(b.words) and a.synsets.isdisjoint(b.above) and b.synsets.isdisjoint(a.above))
+    first = meaning(one)
+    second = meaning(other)
+    if not first.words.isdisjoint(second.words):
+        return True
+    return not (first.synsets.isdisjoint(second.above) and second.synsets.isdisjoint(first.above))
 
 
 @lru_cache(maxsize=PAIRS)
@@ -153,6 +155,7 @@ class CoreferenceIndex:
         self._words = _entries_by(meaning.words for meaning in meanings)
         self._synsets = _entries_by(meaning.synsets for meaning in meanings)
         self._above = _entries_by(meaning.above for meaning in meanings)
+        # Of the two sets, that of the names which may be persons (True).
         self._persons = _entries_by({may_be_person(name)} for name in names).get(True, 0)
         self._heads = _entries_by({head_word(name)} for name in names)
 
@@ -160,8 +163,8 @@ class CoreferenceIndex:
     def with_noun(self, mentioned: str) -> Coreferent:
         """The entries that may be true of an image if a caption mentions this noun."""
         noun = meaning(mentioned)
-        # Up and down the taxonomy: entries that are above the noun have a sense among its `above`, and those below it
-        # have one of its senses among theirs.
+        # Up and down the taxonomy: an entry above the noun has a sense among the noun's `above`, and an entry below it
+        # has one of the noun's senses among its own `above`.
         related = _entries_with_any_key(self._words, noun.words)
         related |= _entries_with_any_key(self._synsets, noun.above) | _entries_with_any_key(self._above, noun.synsets)
         overlap = _entries_with_any_key(self._words, noun.same | noun.implied)

@@ -53,15 +53,14 @@ _A = re.compile(
     r"|ur(?:[aeiu]|ol)|uk|ubi|ugan|ulys|uv[ue]"
 )
 _AN = re.compile(r"hour(?!i)|honest|honou?r|heir|herb(?!iv|ic|er)|hors[ -]d|y[^aeiou]")
-_DEPTH = (
-    3  # how many words may stand between a preposition's object and its verb: three in "is visible right behind it"
-)
+# How many words may stand between a preposition's object and its verb: three in "is visible right behind it".
+_DEPTH = 3
 _NOUN_POS = ("NOUN", "PROPN")
-# What introduces a clause with a verb of its own; "like" does so only by mistake of the parse.
 # Before a noun that says what another is like: "shaped like a goose", "posing as a statue", "pretending to be a dog".
 LIKENING = ("like", "as", "be")
 _RELATIVE = ("that", "who", "which")
 _NEXT_CLAUSE = (",", ";", "and", "but", "while", "when", "because", "where")  # before a clause with a noun of its own
+# What introduces a clause with a verb of its own; "like" does so only by mistake of the parse.
 _CLAUSE_WORDS = frozenset("that if while as when where why how because until before after so whether though".split())
 _NUMBER = re.compile(r"8|1[18](?:\d\d)?(?!\d)|1[18](?:,?\d{3})+(?!\d)")  # eight, eleven, eighteen and their thousands
 
@@ -85,8 +84,8 @@ def _inflect_engine() -> Any:
     """The engine of the package inflect.
 
     inflect lets typeguard check the arguments of its functions, which takes a second or more to set up and slows down
-    each call. During the import of inflect, typeguard's decorator leaves inflect's functions unchanged; all others are
-    decorated.
+    each call. During the import of inflect, the function below stands for typeguard's decorator and leaves inflect's
+    functions unchanged.
     """
     import typeguard
 
@@ -566,7 +565,10 @@ def _pronoun_fits(pronoun: str, noun: Gender | None) -> bool:
 
 
 def _is_only_antecedent(caption: Caption, noun: int, pronoun: Token, kind: str) -> bool:
-    """Whether a pronoun may mean no other noun before it than the one at token `noun`; kind: as of `_is_antecedent`."""
+    """Whether a pronoun may mean no other noun before it than the one at token `noun`.
+
+    kind: the gender of the pronoun, or "plural".
+    """
     for chunk in caption.chunks:
         root = caption.tokens[chunk.root]
         if root.index >= pronoun.index or root.index == noun or root.pos not in _NOUN_POS:
@@ -671,5 +673,6 @@ def with_article(caption: Caption, index: int, edit: Edit, following: str) -> tu
     token = caption.tokens[index - 1]
     if token.tag != "DT" or indefinite_article(following) == token.lower:
         return (edit,)
+    # "AN ELEPHANT": the article is in capitals if what is inserted is.
     casing: Casing = "upper" if len(edit.new) > 1 and edit.new.isupper() else "sentence"
     return Edit(token.start, token.end, cased(indefinite_article(following), token.text, casing, first=True)), edit

@@ -32,8 +32,9 @@ def is_below(old: str, new: str, pos: str) -> bool:
 def is_attribute_of(old: str, new: str) -> bool:
     """Whether attributes are synonyms, or WordNet has the old one among those similar to the new one: tiny~small."""
     wordnet = WordNet.load()
-    above = set(senses_of_entry(old, "a")[:1])
-    for sense in senses_of_entry(old, "a")[:1]:
+    first_sense = senses_of_entry(old, "a")[:1]  # none, or one
+    above = set(first_sense)
+    for sense in first_sense:
         if ".s." in wordnet.name(sense):  # a satellite, which is similar to one adjective only
             above.update(wordnet.relation("similar", sense))
     return not above.isdisjoint(senses_of_entry(new, "a")[:1])

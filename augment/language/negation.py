@@ -44,8 +44,8 @@ DOUBTING_ADVERBS = frozenset(
     "often usually sometimes occasionally typically generally normally".split()
 )
 DOUBTING_CONJUNCTIONS = ("whether", "if", "unless")
-# What these verbs are about is not shown, or not shown yet: "a boy wants to ride a horse".
 HABITS = frozenset("like love hate prefer tend".split())  # "cats love to sleep in boxes", which is said of all cats
+# What these verbs are about is not shown, or not shown yet: "a boy wants to ride a horse".
 UNREAL = HABITS | frozenset(
     "want wish hope refuse avoid dream imagine plan intend say tell think believe claim".split()
 )
@@ -387,7 +387,10 @@ def _top_of_denial(caption: Caption, word: Token) -> Token:
 
 
 def _token_above_bound(caption: Caption, token: Token, start: int) -> Token:
-    """The first token above another in the parse that is not between token `start` of a bound and that one."""
+    """The nearest token above `token` in the parse that is outside of its bound: "float" for "boats", see the caller.
+
+    start: the first token of the bound, such as "up" of "up to six boats".
+    """
     above = caption.tokens[token.head]
     for _ in range(LONGEST_BOUND):
         if start <= above.index < token.index:

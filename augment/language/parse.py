@@ -242,7 +242,8 @@ def repair_parse(columns: Mapping[str, np.ndarray], lengths: np.ndarray, strings
     heads = columns["HEAD"]
 
     def among(values: np.ndarray, labels: Iterable[str]) -> np.ndarray:
-        return np.isin(values, np.array([strings[label] for label in sorted(labels)], np.uint64))  # hashes
+        """Whether each of some hashes is that of one of these labels: a mask of their shape."""
+        return np.isin(values, np.array([strings[label] for label in sorted(labels)], np.uint64))
 
     _repair_ways(columns, among, strings)
     finite = np.flatnonzero(among(tags, FINITE))
@@ -255,7 +256,7 @@ def repair_parse(columns: Mapping[str, np.ndarray], lengths: np.ndarray, strings
     nouns = among(tags, SINGULAR | PLURAL)
     # Masks over the finite verbs, by which most are passed over: only for few the tokens around them are looked at.
     behind_noun = (finite > starts) & nouns[finite - 1]
-    fronted = among(tags[starts], FIRST) if len(finite) else behind_noun
+    fronted = among(tags[starts], FIRST) if len(finite) else behind_noun  # which is empty then, too
     for number in np.flatnonzero(behind_noun & (fronted | ~has_subject[main])).tolist():
         verb = int(main[number])
         text = _Text(columns, int(starts[number]), int(ends[number]), strings)
@@ -268,9 +269,10 @@ def repair_parse(columns: Mapping[str, np.ndarray], lengths: np.ndarray, strings
 def _repair_ways(
     columns: Mapping[str, np.ndarray], among: Callable[[np.ndarray, Iterable[str]], np.ndarray], strings: StringStore
 ) -> None:
-    """Make "up" or "down" after a verb of GOING a preposition of the object directly after it: "walks down a street".
+    """Turn "up" or "down" after a verb of GOING into a preposition whose object follows it: "walks down a street".
 
-    columns, among, strings: those of `repair_parse`.
+    columns: TAG, DEP, HEAD and LEMMA of all tokens, see `repair_parse`; the first three are changed. among: tells of
+    each hash in an array whether it is that of one of some labels. strings: a spaCy StringStore.
     """
     deps = columns["DEP"]
     heads = columns["HEAD"]
@@ -347,7 +349,8 @@ class _Text:
     def repair_inversion(self, finite: int, verb: int) -> None:
         """Make the noun after a verb its subject if the clause begins with a prepositional or participle phrase.
 
-        "On a desk sits a keyboard": "keyboard" becomes the subject. finite, verb: as in `repair_second_clause`.
+        "On a desk sits a keyboard": "keyboard" becomes the subject. finite: the word that agrees with a subject, "sits"
+        or the "is" of "is sitting". verb: the verb itself.
         """
         dependents = self.children(verb)
         before = [child for child in dependents if child < finite]

@@ -42,13 +42,13 @@ def other_mentions(caption: Caption, noun: int) -> tuple[int, ...]:
     another sentence. Another noun counts if it may name the same thing, the later one is definite, and it stands in
     another sentence ("a poodle … The dog").
     """
-    # The later one of two mentions has to be definite: "a dog ... a dog" may be two dogs.
     this = caption.tokens[noun]
     mentions = []
     for other in caption.tokens:
         if other.pos not in NOUN_POS or other.index == noun:
             continue
-        later = max(this, other)
+        # The later one of two mentions has to be definite: "a dog ... a dog" may be two dogs.
+        later = this if this.index > other.index else other
         is_elsewhere = not in_one_sentence(caption, noun, other.index)
         if other.lemma == this.lemma:
             if _is_definite(caption, later) or (is_elsewhere and _is_bare(caption, later)):
@@ -67,7 +67,8 @@ def _heads_phrase(token: Token) -> bool:
 def _is_definite(caption: Caption, noun: Token) -> bool:
     """Whether a noun phrase begins with "the", "both", "his" or the like."""
     first = caption.phrase_start(noun.index)
-    if caption.lowered[first] in DEFINITE and first < noun.index or caption.has_dependent(noun.index, "poss"):
+    begins_definite = first < noun.index and caption.lowered[first] in DEFINITE
+    if begins_definite or caption.has_dependent(noun.index, "poss"):
         return True
     # "The dog's side" is a phrase of the side, so that "dog" heads none.
     return noun.dep == "poss" and any(token.lower in DEFINITE for token in caption.dependents(noun.index, "det"))
@@ -103,29 +104,26 @@ def _set_members(caption: Caption) -> tuple[Member, ...]:
         if (word, following) in MUTUAL or (before, word) in MUTUAL:
             continue
         noun = _noun_after_determiner(caption, token)
-        if word in ("other", "others") or word in ORDINALS:
+        if word in ("other", "others") or word in ORDINALS:  # "the other dog", "a second"
             if before in ("the", "a", "an", "each", "and") and noun not in PLACES:
                 members.append(Member(token=index, word=word, noun=noun))
-        elif word == "rest" or word in PAIRS:
+        elif word == "rest" or word in PAIRS:  # "the rest", "the pair"; not "the pair of shoes"
             if before == "the" and (word == "rest" or following != "of"):
                 members.append(Member(token=index, word="both" if word in PAIRS else word, noun=""))
-        elif word in QUANTIFIERS:
+        elif word in QUANTIFIERS:  # "some of them"
             if following == "of" and not noun:
                 members.append(Member(token=index, word=word, noun=""))
-        elif word in MEMBERS:
+        elif word in MEMBERS:  # "one is brown"; not "one dog"
             # "The black one" is one thing that the caption has told from others, as "the former" is.
             is_told_apart = word == "one" and caption.has_dependent(index, "amod")
             if not noun or word == "neither":
                 members.append(Member(token=index, word="former" if is_told_apart else word, noun=noun))
         elif word in NUMBERS and (not noun or before == "all"):
-            if before in (
-                "the",
-                "all",
-            ):  # "the two are smiling", "all three carry bags", whatever the parse makes carry
+            if before in ("the", "all"):  # "the two are smiling", "all three carry bags", even if "carry" is misread
                 members.append(Member(token=index, word="both", noun=""))
             elif before in (",", "and", "but") and token.dep != "nummod":  # "six cups, three with tea, three …"
                 members.append(Member(token=index, word="one", noun=""))
-            elif following == "of" and caption.word(index + 2) in ("them", "whom", "which"):
+            elif following == "of" and caption.word(index + 2) in ("them", "whom", "which"):  # "two of them"
                 members.append(Member(token=index, word="one", noun=""))
     return tuple(members)
 
@@ -156,7 +154,7 @@ def is_divided(caption: Caption, noun: int, count: int) -> bool:
         if member.word == "each" and not member.noun and in_one_sentence(caption, noun, member.token):
             return True  # also if the noun stands behind "each", as it then belongs to each member
         if is_behind and (count > 1 or member.noun or member.word in ("both", "each", "former", "latter")):
-            return True
+            return True  # "two dogs … one is brown", "a dog … the other dog"
         if is_behind and caption.word(caption.phrase_start(noun)) == "one":  # "one dog is brown, the other black"
             return True
     return noun in listed_nouns(caption)
@@ -178,7 +176,8 @@ def listed_nouns(caption: Caption) -> frozenset[int]:
             listed |= {above.index, *_conjuncts(caption, token)}
         if caption.has_dependent(token.index, "nummod"):
             members = _members_behind(caption, token)
-            listed |= {token.index, *members} if members else set()
+            if members:
+                listed |= {token.index, *members}
     for mark in tokens:
         if mark.text == ":" and mark.index:
             listed |= _listed_behind_colon(caption, mark.index)

@@ -78,7 +78,7 @@ def is_person(noun: str) -> bool:
     wordnet = WordNet.load()
     senses = wordnet.senses_in_use(noun, "n")
     if senses:
-        is_below_person = wordnet.first_above("person.n.01") == 0  # (synsets,)
+        is_below_person = wordnet.first_above("person.n.01") == 0  # 0: the number of the only anchor; (synsets,)
         return bool(is_below_person[senses[0]])
     return noun != head_word(noun) and is_person(head_word(noun))
 
@@ -142,6 +142,7 @@ def semantic_class(noun: str) -> int:
     if is_person(noun):
         return PERSON
     senses = senses_of_entry(noun, "n")
+    # The number of the first anchor above the noun; len(ANCHORS) if none is, which gives the class ABSTRACT.
     return 1 + int(WordNet.load().first_above(*ANCHORS)[senses[0]]) if senses else ABSTRACT
 
 
@@ -292,15 +293,17 @@ class Prepositions:
     def are_exclusive(self, first: str, second: str, noun: str = "") -> bool:
         """Whether two prepositions exclude each other for the same two things: a cat is not on and under a table.
 
-        noun: what follows them, such as "table"; both can be true of some ("in" and "on" a bus). "": it is not known.
+        noun: what follows them, since both can be true of some nouns ("in" and "on" a bus); "" if it is not known.
         """
         if self.places.get(noun, frozenset()).issuperset((first, second)):
             return False
         return (self.relations.get(first), self.relations.get(second)) in self.exclusions
 
     def suggests(self, one: str, other: str, noun: str) -> bool:
-        """Whether a caption that says the one makes it likely that the other is true: of one relation, of one set of
-        VSE-C's Table 8 (Shi et al. 2018), or both fit the noun.
+        """Whether a caption that has one preposition before a noun makes it likely that the other is true as well.
+
+        It does if they are of one relation in space or of one set of VSE-C's Table 8 (Shi et al. 2018), or if both may
+        be true of the noun at once, as "in" and "on" of a bus.
         """
         both_fit = self.places.get(noun, frozenset()).issuperset((one, other))
         in_one_set = not set(self.sets.get(one, ())).isdisjoint(self.sets.get(other, ()))
@@ -314,7 +317,7 @@ class Prepositions:
 
 @cache
 def preposition_table() -> Prepositions:
-    """The shipped table data/prepositions.toml, read once per process; its groups become mappings by word."""
+    """The shipped table data/prepositions.toml, read once per process; lists of words become mappings by word."""
     table = word_lists(data_path("prepositions.toml"))
     # "near" -> (1, 4): the numbers of the sets of VSE-C's Table 8 that list it.
     sets: defaultdict[str, tuple[int, ...]] = defaultdict(tuple)
@@ -323,6 +326,7 @@ def preposition_table() -> Prepositions:
             sets[word] += (number,)
     phrases = {*table["phrases"], *table["same"], *(entry for entry in table["entries"] if " " in entry)}
     excluding = [(relation, other) for relation, others in table["exclusions"].items() for other in others]
+    # All other fields are as the file has them; these take the place of its lists.
     computed = {
         "phrases": group_by_first_word(phrases),
         "sets": dict(sets),

@@ -113,8 +113,8 @@ class WordNet:
         """The senses that are common in everyday text, first the one that a noun mostly has in captions, then the most
         frequent ones.
 
-        See `USE_COUNT`, `USE_SHARE`. The first sense is always included, unless it is a proper name that
-        was never tagged (Crane, the writer) and other senses follow.
+        See `USE_COUNT`, `USE_SHARE`. The first sense is always included, unless it is a proper name that was never
+        tagged (Crane, the writer) and other senses follow.
         """
         senses = list(zip(self.senses(lemma, pos), self.tag_counts(lemma, pos), strict=True))
         total = sum(count for _, count in senses)
@@ -258,13 +258,14 @@ class WordNet:
         return read_only(np.where(anchors_above, first, len(anchors)))
 
     def _is_thing(self, synset: int) -> bool:
-        """Whether a synset is below "physical entity" but not below "person" ("boxer", the dog)."""
-        thing = self.first_above("person.n.01", "physical_entity.n.01")[synset] == 1
-        return bool(thing) and not self.relation("instance_of", synset)
+        """Whether a synset is a sort of physical thing: no person, and no proper name. So "boxer" is, as the dog."""
+        # 1: the second of these is the first that is above the synset, so it is no person.
+        is_thing = self.first_above("person.n.01", "physical_entity.n.01")[synset] == 1
+        return bool(is_thing) and not self.relation("instance_of", synset)
 
     @cached(LEMMAS)
     def _upward(self, lemma: str, pos: str) -> frozenset[int]:
-        """The union of the closures of the senses in use."""
+        """The senses in use of a lemma, and all their ancestors."""
         return frozenset().union(*(self.closure(synset) for synset in self.senses_in_use(lemma, pos)))
 
 
@@ -274,7 +275,7 @@ def _normalise_lemma(lemma: str) -> str:
 
 
 def _number_lists(column: pa.ChunkedArray | pa.ListArray) -> NumberLists:
-    """A list column as arrays."""
+    """A list column as arrays. A chunked one has one chunk, as its table was combined."""
     array = column.chunk(0) if isinstance(column, pa.ChunkedArray) else column
     return NumberLists(array.offsets.to_numpy(), array.values.to_numpy())
 

@@ -35,7 +35,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-DISCOUNT = 1.0
+DISCOUNT = 1.0  # the power of each context's lift; one below 1 would let contexts count less
+# Counts in a context are mixed with this many imagined ones, of entries and of classes, see the equations above.
 SMOOTHING = 20.0
 CLASS_SMOOTHING = 4.0
 FORM = "form:"  # begins the `place` of a row that counts a form of an entry ("form:plural"), not one of its contexts
@@ -51,7 +52,8 @@ REFERENCE_CAPTIONS = 5_000
 # How often a corpus far from the reference must have a word that the reference has, too, to take it from there. Words
 # that only the corpus has need more (negcap.augment.lexicon.lexicon.FLOOR): among these are misspelled ones.
 LEAST_OF_FAR = 2
-OF_A_WORLD = tuple(name for name, kind in KINDS.items() if kind.least_count is None)  # nouns, attributes, verbs
+# Nouns, attributes and verbs: of these each corpus has its own, where prepositions and numerals are the same in all.
+TOPICAL_KINDS = tuple(name for name, kind in KINDS.items() if kind.least_count is None)
 TINY = 1e-300  # avoids a division by 0
 ENTRY = ["kind", "entry"]
 KEY = ["kind", "entry", "place"]
@@ -196,7 +198,7 @@ class Entries:
 
     @cached(CONTEXTS)
     def _gains_in_context(self, number: int) -> ContextGains:
-        """How context `number` changes the log probability of entries, see the equations of the class."""
+        """How context `number` changes the log probability of entries, by the equations at the top of the module."""
         rows = self._rows(number)
         classes = self.layout.classes
         above = int(self.layout.above[number])  # the broader context
@@ -275,7 +277,7 @@ class Entries:
     ) -> np.ndarray:
         """Probability of each entry in slots with these contexts: (slots, entries); all zeros if no entry has the form.
 
-        olds: the numbers of the entries that are in the slots now, as in `gains`.
+        olds: the numbers of the entries that are in the slots now, whose occurrences there are not counted.
         """
         if form not in self.priors or not len(slots):
             return np.zeros((len(slots), len(self.names)))
@@ -363,16 +365,16 @@ def layout_of(keys: Keys, kind: str) -> Layout:
     )
 
 
-def read_entries(layout: Layout, count: np.ndarray) -> Entries:
-    """The entries of one kind, with all balance factors 1. count: the counts of all rows of the `lexicon` table."""
-    counts = count[layout.plain].astype(float)
+def read_entries(layout: Layout, count_of_row: np.ndarray) -> Entries:
+    """The entries of one kind, with all balance factors 1. count_of_row: of all rows of the `lexicon` table."""
+    counts = count_of_row[layout.plain].astype(float)  # of each entry
     priors = {"": read_only(log(counts / max(counts.sum(), 1.0)))}
     for form, (rows, entry) in layout.forms.items():
         in_form = np.zeros(len(counts))  # how often each entry has the form, (entries,)
-        in_form[entry] = count[rows]
+        in_form[entry] = count_of_row[rows]
         is_usual = in_form >= MIN_SHARE_OF_FORM.get(form, MIN_SHARE) * counts
         priors[form] = read_only(np.where(is_usual, log(in_form / max(counts.sum(), 1.0)), -np.inf))
-    seen = count[layout.rows].astype(float)
+    seen = count_of_row[layout.rows].astype(float)
     balance = np.ones((2, len(counts)))
     return Entries(
         layout=layout, counts=read_only(counts), priors=priors, seen=read_only(seen), balance=read_only(balance)
@@ -404,13 +406,13 @@ def blend_counts(
 
     Args:
         counts: a `lexicon` table of all counts of the corpus.
-        usable: those of them that `select` keeps.
+        usable: those of them that `negcap.augment.lexicon.lexicon.select_entries` keeps.
         reference: a `lexicon` table, sorted.
         weight: REFERENCE_CAPTIONS over the number of captions of the reference, times
             `negcap.augment.lexicon.nearness.reference_weight`.
         is_far: whether the corpus is unlike the reference (`reference_weight` below 1). Then the reference's nouns,
-            attributes and verbs are left out that the corpus has less than LEAST_OF_FAR times: they are of another
-            world.
+            attributes and verbs are left out that the corpus has less than LEAST_OF_FAR times: its captions are about
+            other things.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -425,18 +427,19 @@ def blend_counts(
     blended = reference["count"].to_numpy() * weight
     added = []  # the rows that the reference lacks
     for entry, rows in groupby(sorted(own), key=lambda row: row[:2]):
-        start, end = rows_of_reference.get(entry, (0, 0))
+        start, end = rows_of_reference.get(entry, (0, 0))  # no rows, if the reference lacks the entry
         rows_of_entry = list(rows)
         places_of_entry = pa.array([place for _, _, place, _ in rows_of_entry], pa.string())
-        # Which row of the entry in the reference has the same place; None if it has none.
-        positions = pc.index_in(places_of_entry, places[start:end]).to_pylist()
-        for row, position in zip(rows_of_entry, positions, strict=True):
+        # Which row of the entry in the reference, from 0, has the same place; None if none has it.
+        rows_in_reference = pc.index_in(places_of_entry, places[start:end]).to_pylist()
+        for row, row_in_reference in zip(rows_of_entry, rows_in_reference, strict=True):
             kind, _, _, count = row
-            if position is not None:
-                blended[start + position] += count
+            if row_in_reference is not None:
+                blended[start + row_in_reference] += count
             elif count > 1 or kind == "surface":  # a single count is noise in a context, but not of a written form
                 added.append(row)
-    table = reference.set_column(3, reference.schema.field("count"), pa.array(blended))
+    position = reference.schema.get_field_index("count")
+    table = reference.set_column(position, reference.schema.field("count"), pa.array(blended))
     if added:  # else the key columns are those of the reference, and so is the layout that is cached for them
         table = pa.concat_tables([table, table_of(added, counts.schema)])
         table = table.sort_by([(name, "ascending") for name in KEY])
@@ -446,7 +449,7 @@ def blend_counts(
 def _rows_of_common_words(reference: pa.Table, counts: pa.Table) -> pa.Table:
     """The rows of a reference whose word a corpus with these counts has at least LEAST_OF_FAR times; they stay sorted.
 
-    Prepositions and numerals are of every world, and written forms bring no word in: they are kept.
+    Prepositions and numerals are the same in every corpus, and written forms bring no word in: all of them are kept.
     """
     import pyarrow.compute as pc
 
@@ -454,6 +457,7 @@ def _rows_of_common_words(reference: pa.Table, counts: pa.Table) -> pa.Table:
     attested = set(zip(*(often[name].to_pylist() for name in ENTRY), strict=True))
     kept: list[int] = []
     for entry, (start, end) in rows_of_entries(Keys(reference)).items():
-        if entry in attested or entry[0] not in OF_A_WORLD:
+        kind, _ = entry
+        if entry in attested or kind not in TOPICAL_KINDS:
             kept += range(start, end)
     return reference.take(kept)

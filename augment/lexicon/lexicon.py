@@ -93,7 +93,8 @@ def select_entries(
     Nouns need at least `min_count` occurrences as the head of a noun phrase and a concreteness of at least
     `min_concreteness`, and must not be vague. Words for persons count as concrete, since photos show persons, whatever
     score the word has. Attributes and verbs need at least `min_count` occurrences, prepositions and numerals 3. Counts
-    of 1 in a context are dropped. The most frequent forms of words (kind "surface") are all kept.
+    of 1 in a context are dropped. Written forms (kind "surface") are all kept: they are also those of words that are
+    only inflected, and replace no other.
 
     counts: those of `count_captions`. attributes: lists the attributes, however often they occur; None: they need
     `min_count` occurrences. Raises ValueError if min_count is below 1.
@@ -103,22 +104,23 @@ def select_entries(
 
     if min_count < 1:
         raise ValueError(f"min_count must be >= 1, was: {min_count}")
-    kind = pc.field("kind")
+    # Conditions on columns, which `filter` evaluates for each row.
+    kind_column = pc.field("kind")
     times = pc.field("count")
     is_usable = pc.scalar(False)
-    for name, row in KINDS.items():
-        is_often = times >= (min_count if row.least_count is None else row.least_count)
+    for name, kind in KINDS.items():
+        is_often = times >= (min_count if kind.least_count is None else kind.least_count)
         if name == "attribute" and attributes is not None:
             is_often = pc.field("entry").isin(pa.array(attributes, pa.string()))
-        is_usable |= (kind == name) & is_often
+        is_usable |= (kind_column == name) & is_often
     usable = counts.filter((pc.field("place") == "") & is_usable).select(ENTRY)
     words = zip(usable["kind"].to_pylist(), usable["entry"].to_pylist(), strict=True)
     is_shown = pa.array(
         (name != "noun" or is_concrete(word, concreteness, min_concreteness) for name, word in words), pa.bool_()
     )
-    is_kept = (times > 1) | (pc.field("place") == "")  # a total is kept, and what a word has more than once
+    is_kept = (times > 1) | (pc.field("place") == "")  # without a place, a row has the total of its word
     selected = counts.filter(is_kept).join(usable.filter(is_shown), ENTRY, join_type="left semi").cast(counts.schema)
-    rows = pa.concat_tables([selected, counts.filter(kind == "surface")])
+    rows = pa.concat_tables([selected, counts.filter(kind_column == "surface")])
     return rows.sort_by([(name, "ascending") for name in KEY]).combine_chunks()
 
 
@@ -201,14 +203,14 @@ class Lexicon:
         from ..cloze.model import cloze_model
 
         factors: dict[str, dict[tuple[str, bool], float]] = {name: {} for name in KINDS}
-        of_units: dict[str, float] = {}
+        factors_of_units: dict[str, float] = {}  # of the cloze model
         for kind, entry, is_plural, factor in zip(*balance.to_pydict().values(), strict=True):
             if kind == UNIT:
-                of_units[entry] = factor
+                factors_of_units[entry] = factor
             else:
                 factors[kind][entry, is_plural] = factor
         balanced = {name: entries.rebalanced(factors[name]) for name, entries in self.by_kind.items()}
-        cloze = adapted(self.cloze or cloze_model(), of_units) if of_units else self.cloze
+        cloze = adapted(self.cloze or cloze_model(), factors_of_units) if factors_of_units else self.cloze
         return replace(self, by_kind=balanced, cloze=cloze)
 
 

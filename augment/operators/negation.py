@@ -232,6 +232,7 @@ def contrasts(evidence: Evidence, lexicon: Lexicon, replacer: ReplacingOperator)
     The absent noun is drawn from those that the caption lets expect about as much as the one that is present.
     replacer: the operator that replaces nouns.
     """
+    # First the nouns of the caption itself, then those that only siblings have, for which words are added.
     weighted = []
     for site in noun_sites(evidence.caption):
         if site.slot is not None:
@@ -339,6 +340,7 @@ def _weights_at_noun(
         return weights  # "a dog jumps on another dog": with one of them negated, the other is still there
     table = replacer.propose([(0, slot)], [evidence], lexicon)
     is_negatable = _negatable_nouns(nouns.names, site.frame)[table.entry]
+    # `table` has the candidates of this slot alone; so has the mask, and `table.entry` gives the noun of each.
     is_likely = (table.reason == FREE) & is_negatable & (table.log_odds >= MIN_ODDS)
     weights[table.entry[is_likely]] = table.weight[is_likely]
     # If no other noun is likely at this position ("a man near a lake"), take those that are usual in such scenes.
@@ -428,11 +430,15 @@ def _false_rows(evidence: Evidence, lexicon: Lexicon, pairs: Sequence[Contrast],
 
 
 def _true_rows(caption: Caption, lexicon: Lexicon, pairs: Sequence[Contrast]) -> list[Row]:
-    """What is true of the image: the absent noun is negated, or the present one asserted, or both."""
+    """List the true sentences about each contrast, of which the site decides what fits.
+
+    The absent noun is negated ("no helmet"), also beside the present one ("a hat but no helmet"); and where the caption
+    does not have the present noun, this is asserted alone ("a hat").
+    """
     rows = []
     for contrast in pairs:
         site, present, absent, _ = contrast
-        replaced = "" if site.slot is None else present
+        replaced = "" if site.slot is None else present  # "": the caption says nothing there
         words = _words_of_frame(lexicon, contrast, absent)
         rows.append(contrast.row((site.negate(**words),), replaced, NO + absent))
         if edit := _edit_with_both(caption, lexicon, contrast, asserted=present, negated=absent):
@@ -599,12 +605,13 @@ def _is_correctable(caption: Caption, index: int) -> bool:
     """
     token = caption.tokens[index]
     following = caption.word(index + 1)
-    if not token.text.islower() or token.lower == "camera" or caption.text[token.end : token.end + 1] not in " .,":
+    is_whole_word = caption.text[token.end : token.end + 1] in ("", " ", ".", ",")  # no hyphen follows, as in "t-shirt"
+    if not token.text.islower() or token.lower == "camera" or not is_whole_word:
         return False
     if token.tag == "VBG":
         before = caption.tokens[max(index - 1, 0)]
-        compound = before.head == index and before.pos in ("NOUN", "PROPN", "ADJ") and before.dep != "nsubj"
-        return not compound and following != "and"
+        is_compound = before.head == index and before.pos in ("NOUN", "PROPN", "ADJ") and before.dep != "nsubj"
+        return not is_compound and following != "and"  # "mountain biking"
     if token.tag not in ("NN", "NNS") or token.dep in ("nsubj", "nsubjpass", "ROOT", "conj", "appos"):
         return False
     return not caption.has_dependent(index, "conj", "cc", "appos", "case") and following not in ("of", "and")
@@ -619,4 +626,4 @@ def _append_not(caption: Caption, exchange: Row, words: str) -> Edit:
     end = caption.tokens[index].end
     following = caption.tokens[index + 1 : index + 2]  # no token if the caption ends here
     needs_comma = any(token.pos != "PUNCT" for token in following)
-    return Edit(end, end, f", not {words}" + "," * needs_comma)
+    return Edit(end, end, f", not {words}," if needs_comma else f", not {words}")

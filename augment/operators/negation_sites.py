@@ -21,6 +21,8 @@ ASSERTED_PRONOUNS = {"no one": "someone", "nobody": "someone", "nothing": "somet
 AUXILIARIES = ("is", "are", "was", "were", "has", "have")
 # Behind "not", they are what is denied: "not only", "not all", "not very".
 NOT_WITH = frozenset("only all many every even just quite very too so much a yet any always".split())
+# Captions with one of these keep their denial: without it the rest would not fit ("is not wearing anything", "not black
+# but brown", "not yet"), or they are questions.
 KEPT_WITH_DENIAL = frozenset(
     "any anything anyone anybody anywhere either neither nor yet but except ever rather instead only alone other "
     "?".split()
@@ -45,7 +47,9 @@ class Frame(NamedTuple):
 
 
 _TABLE = tomllib.loads(data_path("negation.toml").read_text("utf-8"))
-WORDS, NOUNS = ({name: frozenset(words) for name, words in _TABLE[key].items()} for key in ("words", "nouns"))
+WORDS = {name: frozenset(words) for name, words in _TABLE["words"].items()}
+NOUNS = {name: frozenset(words) for name, words in _TABLE["nouns"].items()}
+# In the file, a frame names the lists of NOUNS that it can negate; here it has all their nouns.
 FRAMES = {
     name: Frame(**{**frame, "nouns": frozenset[str]().union(*map(NOUNS.__getitem__, frame["nouns"]))})
     for name, frame in _TABLE["frames"].items()
@@ -100,11 +104,11 @@ def noun_sites(caption: Caption) -> tuple[Site, ...]:
     nouns = {slot.noun: slot for slot in noun_slots(caption)}
     variant = _variant(caption)
     sites = []
-    for find in (_objects_of_prepositions, _objects_of_verbs, _things_of_there_is, _last_of_two):
-        for site in find(caption):
+    for find_sites in (_objects_of_prepositions, _objects_of_verbs, _things_of_there_is, _last_of_two):
+        for site in find_sites(caption):
             slot = nouns.get(site.index)
             following = caption.lowered[site.index + 1 :]
-            # A later word may refer to the noun, or it goes on: "a dog's tail", "a bunch of".
+            # A later word may refer to the noun ("it"), or it goes on: "a dog's tail", "a bunch of".
             is_taken_up = not WORDS["anaphors"].isdisjoint(following) or following[:1] in (("'s",), ("of",), ("-",))
             if slot is not None and slot.entry in FRAMES[site.frame].nouns and not is_taken_up:
                 sites.append(site._replace(slot=slot, variant=variant))
@@ -191,8 +195,6 @@ def denied_statements(caption: Caption) -> tuple[DeniedStatement, ...]:
 
     "Without a hat", "with no dogs", "no one is sitting on the bench", "the light is not green".
     """
-    # These would not fit what is asserted: "is not wearing anything", "not black but brown", "not yet". And nothing is
-    # turned round in a question.
     if not KEPT_WITH_DENIAL.isdisjoint(caption.lowered):
         return ()
     denied = []
@@ -226,7 +228,7 @@ def denied_statements(caption: Caption) -> tuple[DeniedStatement, ...]:
 
 
 def _denied_noun(caption: Caption, no: Token, slot: Slot) -> DeniedStatement:
-    """What asserts the noun behind "no": "some dogs", "a table", "some snow"."""
+    """What asserts the noun behind "no": "some dogs", "a table", "some snow". slot: that of the noun."""
     determiner = (
         "some" if slot.plural or slot.entry in NOUNS["mass"] else indefinite_article(caption.word(no.index + 1))
     )
@@ -248,11 +250,14 @@ def _denied_pronoun(caption: Caption, word: Token) -> DeniedStatement | None:
 
 
 def _denied_verb(caption: Caption, word: Token) -> DeniedStatement | None:
-    """What asserts the verb before "not": "is not" -> "is", "does not have" -> "has"; None: it is not known."""
+    """What asserts the verb that "not" denies: "is not" -> "is", "does not have" -> "has"; None: it is not known.
+
+    word: "not" or "n't".
+    """
+    if word.index == 0 or caption.word(word.index + 1) in NOT_WITH:
+        return None
     auxiliary = caption.tokens[word.index - 1]
     verb = caption.tokens[word.head]
-    if not word.index or caption.word(word.index + 1) in NOT_WITH:
-        return None
     if auxiliary.lower in ("do", "does"):
         if verb.tag != "VB" or verb.index != word.index + 1:
             return None
@@ -301,7 +306,7 @@ def _objects_of_prepositions(caption: Caption) -> Iterator[Site]:
 
 
 def _objects_of_verbs(caption: Caption) -> Iterator[Site]:
-    """The objects of "wear", and of a participle "holding" or "carrying" after a noun."""
+    """Sites at the objects of "wear", and of "holding" or "carrying" behind a noun: "a man holding a bag"."""
     for verb in caption.tokens:
         if verb.lemma not in ("wear", "hold", "carry") or verb.pos != "VERB":
             continue
@@ -315,7 +320,7 @@ def _objects_of_verbs(caption: Caption) -> Iterator[Site]:
 
 
 def _things_of_there_is(caption: Caption) -> Iterator[Site]:
-    """The things of "there is": "there is a dog" -> "there is no dog"."""
+    """Sites at the things of "there is": "there is a dog" -> "there is no dog"."""
     for verb in caption.tokens:
         if verb.lemma != "be" or not caption.has_dependent(verb.index, "expl"):
             continue
@@ -327,7 +332,7 @@ def _things_of_there_is(caption: Caption) -> Iterator[Site]:
 
 
 def _last_of_two(caption: Caption) -> Iterator[Site]:
-    """The last of two objects: "with a cup and a plate" -> "with a cup but no plate"."""
+    """Sites at the last of two objects: "with a cup and a plate" -> "with a cup but no plate"."""
     for first in caption.tokens:
         if first.dep not in ("dobj", "pobj"):
             continue
@@ -352,5 +357,5 @@ def _ends_caption(caption: Caption, use: Slot) -> bool:
 
 
 def _stands_alone(caption: Caption, noun: Token) -> bool:
-    """Whether one may say that a noun is missing: it has no list, number, owner or clause."""
+    """Whether a noun can be denied without its surroundings: it has no list, number, owner or clause (LISTED)."""
     return not caption.has_dependent(noun.index, *LISTED)

@@ -159,8 +159,8 @@ def known_slots(caption: Caption, nouns: Entries) -> list[Slot]:
     """The nouns of a caption that a lexicon has; if it has none of them, the nouns whose last word it has.
 
     "tennis racket" is then replaced as "racket". A noun before "of" has no slot: "a bowl of soup" may be called a plate
-    of soup as well. Of 50 such negatives that the raters' model accepts, raters called 9 % compatible with their
-    captions, of those by other nouns 5 %.
+    of soup as well. Raters called 9 % of 50 such negatives compatible with their captions, although the raters' model
+    accepts them, and 5 % of those that replace other nouns.
     """
     slots = [
         slot for slot in noun_slots(caption) if caption.word(slot.end) != "of" and not is_unsettled(caption, slot.noun)
@@ -214,5 +214,5 @@ def _excludes_others(caption: Caption, slot: Slot) -> bool:
     preposition = next((use.entry for use in preposition_uses(caption) if use.noun == object.index), "")
     is_in_clothes = is_worn(slot.entry) and (preposition == "in" or noun.dep == "conj")
     is_member = preposition in ("in", "on") and slot.entry in GROUPS  # "a girl on a team" may be on a beach
-    is_elsewhere = preposition in preposition_table().beside
-    return not is_elsewhere and not is_in_clothes and not is_member and "dobj:wear" not in slot.contexts
+    is_clothes = is_in_clothes or "dobj:wear" in slot.contexts
+    return not is_clothes and not is_member and preposition not in preposition_table().beside

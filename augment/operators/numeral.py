@@ -203,10 +203,15 @@ def may_be_one(caption: Caption, slot: Slot) -> bool:
 
 
 def _is_replaceable(caption: Caption, slot: Slot, lexicon: Lexicon) -> bool:
-    """Whether the noun is countable in the corpus, and the quantity in the slot is its number."""
+    """Whether another number can replace the one in the slot: it counts things, all of them, and nothing else does.
+
+    Each of the tests below excludes one case in which it does not.
+    """
     noun = caption.tokens[slot.noun]
+    # "A water" is no thing that is counted; "about four dogs", "two or three dogs" leave open how many there are.
     if noun.lemma not in lexicon.countable or leaves_count_open(caption, slot.start):
         return False
+    # "A thing", "an idea"; but "two groups" can be counted.
     is_no_thing = noun.lemma in noun_overlap_table().vague or is_abstract(noun.lemma)
     if is_no_thing and noun.lemma not in COLLECTIVE:
         return False
@@ -225,15 +230,15 @@ def _is_replaceable(caption: Caption, slot: Slot, lexicon: Lexicon) -> bool:
     noun_of_whole = caption.first_token + slot.noun
     if other_mentions(whole, noun_of_whole) or is_divided(whole, noun_of_whole, slot.value):
         return False
-    if is_single(caption, slot.noun):
+    if is_single(caption, slot.noun):  # "a single flower in a vase"
         return False
-    if _is_amount(caption, slot) or _is_in_name(caption, slot):
+    if _is_amount(caption, slot) or _is_in_name(caption, slot):  # "two feet tall", "One Tree Hill"
         return False
-    if caption.word(slot.start - 1) in BEFORE_ARTICLE:
+    if caption.word(slot.start - 1) in BEFORE_ARTICLE:  # "half a melon"
         return False
-    if not COUNTING.isdisjoint(caption.lowered[slot.start : slot.noun]):
+    if not COUNTING.isdisjoint(caption.lowered[slot.start : slot.noun]):  # "a single dog"
         return False
-    if caption.word(slot.noun + 1) == "of" and noun.lemma not in COLLECTIVE:
+    if caption.word(slot.noun + 1) == "of" and noun.lemma not in COLLECTIVE:  # "a photo of a dog", which is this photo
         return False
     conjuncts = [token.index for token in caption.dependents(slot.noun, "conj") if token.tag == "NN"]
     if not all(caption.has_dependent(index, "det", "poss") for index in conjuncts):

@@ -21,8 +21,7 @@ from ..sampling import Sampler
 from ..slots.nouns import Slot
 from .operator import Operator, Source, Traits
 
-# Below all log p, but above -inf, that of what never replaces a word.
-LOWEST = -1e30
+LOWEST = -1e30  # below every log p of a word, but above -inf, which marks entries that never replace a word
 PLURAL_NOUNS = "nns"  # the form of a lexicon's nouns in the plural
 
 
@@ -106,11 +105,13 @@ class SampledRows(NamedTuple):
             for caption, numbers in candidates.items():
                 rows = (self.operator.row(number, self.batch) for number in numbers)
                 taken[caption] += [row for row in rows if row is not None]
-            # Where a candidate gave no row, as it has no form that fits, further candidates are taken.
+            # Where a candidate gave no row, as it has no form that fits, further candidates are taken. A caption that
+            # got fewer candidates than it asked for has no more of them.
+            may_have_more = {caption for caption, numbers in candidates.items() if len(numbers) == waiting[caption]}
             waiting = {
-                caption: wanted[caption] - len(taken[caption])
-                for caption, numbers in candidates.items()
-                if len(numbers) == waiting[caption] and len(taken[caption]) < wanted[caption]
+                caption: wanted[caption] - len(rows)
+                for caption, rows in taken.items()
+                if caption in may_have_more and len(rows) < wanted[caption]
             }
         return taken
 
@@ -294,7 +295,7 @@ def lift_scores(
     for (_, slot), rows in zip(slots, rows_of_slots(slot_of, len(slots)), strict=True):
         governor = slot.contexts[:2]  # such as "dobj:throw" and its broader context; then come the neighbours
         lifts.append(entries.lift(governor)[entry[rows]])
-    log_lift = np.minimum(log(np.concatenate(lifts) + 1e-9), max_lift)
+    log_lift = np.minimum(log(np.concatenate(lifts) + 1e-9), max_lift)  # 1e-9: so that no lift has the log -inf
     return (log_p[slot_of, entry] + power * log_lift).astype(log_p.dtype)
 
 

@@ -30,12 +30,13 @@ from .operator import ListingOperator, Traits, in_random_order
 
 # The lowest sum of the log-odds of two nouns in each other's place, in nats.
 MIN_LOG_ODDS = -15.0
+# Words behind a noun phrase that belong to its verb, so that the phrase stays: "puts a hat **on**".
 PARTICLES = ("on", "off", "in", "out", "inside", "outside", "up", "down", "around", "together")
 # If nothing else is between two noun phrases, these may change places and the caption stays true.
 COORDINATING = (("and",), ("or",))
 SYMMETRIC = (*COORDINATING, ("beside",), ("near",), ("alongside",), ("next", "to"), ("close", "to"), ("across", "from"))
 COPULAS = {"is", "are", "was", "were"}
-PRONOUNS = {"PRP", "PRP$", "WP", "WP$", "WDT", "EX"}  # their tags
+PRONOUNS = {"PRP", "PRP$", "WP", "WP$", "WDT", "EX"}  # their tags; EX: "there"
 MODIFIERS = ("prep", "acl", "relcl", "appos", "conj", "advcl")  # dependencies of what may follow a noun
 
 
@@ -91,8 +92,8 @@ class Shuffle(ListingOperator):
             (left, right)
             for left, right in combinations(slots, 2)
             if left.entry != right.entry
-            and is_location(left.entry) == is_location(right.entry)
-            and not (is_worn(left.entry) and is_worn(right.entry))
+            and is_location(left.entry) == is_location(right.entry)  # not "a dog in a park": "a park in a dog"
+            and not (is_worn(left.entry) and is_worn(right.entry))  # not "in a hat and boots", which stays true
         ]
         rows = [_phrase_swap(caption, chunks, left, right) for left, right in _plausible_pairs(evidence, pairs)]
         rows += self._with_numbers_swapped(evidence, batch.lexicon)
@@ -107,14 +108,14 @@ class Shuffle(ListingOperator):
             if (left.value > 1) == (right.value > 1) or not may_be_one(caption, several):
                 continue
             # Each of the two changes as if it were replaced alone, with its noun, verbs and pronouns.
-            halves = [
+            one_changed_rows = [
                 self.numerals.edit(left, right.entry, evidence, lexicon),
                 self.numerals.edit(right, left.entry, evidence, lexicon),
             ]
-            edits = sorted(edit for half in halves for edit in half.edits)
-            # If both are the subject of one verb, each half may change it, and the edits overlap.
+            edits = sorted(edit for row in one_changed_rows for edit in row.edits)
+            # If both are the subject of one verb, each row may change it, and the edits overlap.
             is_disjoint = all(first.end <= second.start for first, second in pairwise(edits))
-            if is_disjoint and all(half.edits and half.reason is None for half in halves):
+            if is_disjoint and all(row.edits and row.reason is None for row in one_changed_rows):
                 yield exchange_row("swap", tuple(edits), (left.noun, right.noun), left.entry, right.entry)
 
     def violation(self, row: Row, evidence: Evidence, lexicon: Lexicon) -> Violation | None:
@@ -128,8 +129,8 @@ class Shuffle(ListingOperator):
             numbers = row.replacement.split(BOTH)  # "two | a"
             single, several = sorted(numbers, key=numeral_value)
             noun = row.tokens[numbers.index(several)]
-            half = Row(change="numeral", edits=(), tokens=(noun,), replaced=single, replacement=several)
-            return self.numerals.violation(half, evidence, lexicon)
+            to_several = Row(change="numeral", edits=(), tokens=(noun,), replaced=single, replacement=several)
+            return self.numerals.violation(to_several, evidence, lexicon)
         left, right = (caption.tokens[index] for index in row.tokens)
         may_be_same = may_corefer(left.lemma, right.lemma) and not _are_told_apart(left.lemma, right.lemma)
         return Violation("interchangeable") if may_be_same or interchangeable(caption, left, right) else None
@@ -204,8 +205,8 @@ def _pronouns_change(caption: Caption, old: Slot, new: Slot) -> bool:
 def _can_move(caption: Caption, chunk: Chunk) -> bool:
     """Whether a noun phrase can be moved, so that the caption stays grammatical and says something else.
 
-    It cannot if it has a pronoun or an apposition, is negated, if its head occurs twice, if it stands before "of" or a
-    particle ("puts a hat on"), or behind "of" or "with".
+    It cannot if it has a pronoun ("his dog") or an apposition ("a man, a farmer"), is negated ("no dog"), if its head
+    occurs twice, if it stands before "of" or a particle ("puts a hat on"), or behind "of" or "with".
     """
     tokens = caption.tokens
     root = tokens[chunk.root]
@@ -303,7 +304,11 @@ def _swaps_of_symmetric_phrases(caption: Caption) -> Iterator[Row]:
 
 
 def _can_be_swapped_whole(caption: Caption, left: Chunk, right: Chunk) -> bool:
-    """Whether two phrases can be swapped whole: equally determined, no pronouns, and nothing else modifies one."""
+    """Whether two neighbouring noun phrases can change places, so that the caption stays true and grammatical.
+
+    Both must be common nouns, both with a determiner or number ("a dog") or both bare ("dogs"), and have no pronoun.
+    The first must not go on to the left, nor the second to the right, and nothing else may modify only one of them.
+    """
     tokens = caption.tokens
     lowered = caption.lowered
     for chunk in (left, right):
@@ -317,17 +322,17 @@ def _can_be_swapped_whole(caption: Caption, left: Chunk, right: Chunk) -> bool:
     has_several_words = left.end - left.start > 1
     if is_left_determined != is_right_determined or (not is_left_determined and has_several_words):
         return False
-    # The phrase goes on to the left: it is part of a list, or what precedes it may belong to both.
-    if left.start and (
-        tokens[left.start - 1].dep in ("conj", "amod", "compound", "cc") or lowered[left.start - 1] == ","
-    ):
+    # The phrase goes on to the left: it is part of a list ("a bird, a dog and a cat"), or the word before it may belong
+    # to both phrases.
+    before = tokens[left.start - 1] if left.start else None
+    if before is not None and (before.dep in ("conj", "amod", "compound", "cc") or before.lower == ","):
         return False
     if right.end < len(tokens):
         behind = tokens[right.end]
         # A VBD may be a participle that belongs to the noun: "a dog dressed as a pirate".
         is_finite = behind.pos == "AUX" or behind.tag in ("VBZ", "VBP")
         if not is_finite and (behind.pos != "PUNCT" or behind.lower == ","):
-            return False
+            return False  # the phrase goes on to the right: "a dog near a cat in a box"
         if is_finite and tokens[left.root].dep not in ("nsubj", "nsubjpass"):
             return False  # "a cup is by a plate and a spoon is by a fork": another clause has begun
     is_joined_by_and = lowered[left.end] == "and"

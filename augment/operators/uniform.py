@@ -286,6 +286,7 @@ def _permutations_across_groups(groups: Sequence[int], rng: Random) -> list[tupl
         orders = (tuple(rng.sample(identity, len(identity))) for _ in range(math.factorial(ENUMERATED)))
 
     def changes_groups(order: tuple[int, ...]) -> bool:
+        """Whether each phrase stays in an order, or goes where one of another group stood."""
         return all(place == phrase or groups[place] != groups[phrase] for place, phrase in enumerate(order))
 
     allowed = [order for order in dict.fromkeys(orders) if order != identity and changes_groups(order)]
@@ -312,7 +313,7 @@ class UniformAttribute(UniformOperator):
         options = [
             Option(position=slot.start, names=names, row=partial(replace_attribute, caption, slot)) for slot in slots
         ]
-        if not names or not slots:
+        if not slots:
             nouns = noun_slots(caption)
             options = [
                 Option(position=slot.start, names=names, row=partial(_added_attribute_row, caption, slot))
@@ -322,7 +323,7 @@ class UniformAttribute(UniformOperator):
 
 
 def _added_attribute_row(caption: Caption, noun: Slot, name: str) -> Row:
-    """The row with an attribute before a noun."""
+    """The row with an attribute before a noun; noun: its slot. name: the attribute, an entry of the lexicon."""
     edits = with_article(caption, noun.start, _insert_before(caption, noun.start, name), name)
     return Row(change="attribute", edits=edits, tokens=(noun.noun, noun.noun), replaced="", replacement=name)
 
@@ -345,7 +346,7 @@ class UniformObject(UniformOperator):
     """
 
     def options(self, evidence: Evidence, lexicon: Lexicon) -> list[Option]:
-        """Replace each noun by one that no caption mentions, or append one with "and"."""
+        """Two options for each noun: to replace it by a noun that no caption mentions, or to add one behind "and"."""
         caption = evidence.caption
         names = _unmentioned_nouns(evidence, lexicon)
         options = []
@@ -436,9 +437,9 @@ class UniformRelation(ListingOperator):
 class RelationPart(NamedTuple):
     """A part of a caption's relations that `UniformRelation` changes: nouns, prepositions or verbs.
 
-    weight: how often it is changed, relative to the other parts. choices: one element of each is drawn at random, from
-    the first a place of the caption, from the others the words put there. row: makes the row of what was drawn; None if
-    a word lacks the form that is needed.
+    weight: how often it is changed, relative to the other parts. choices: one element of each is drawn at random: of
+    the first a place of the caption, of the others the words put there. row: makes the row of what was drawn; None if a
+    word lacks the form that is needed.
     """
 
     weight: int

@@ -44,10 +44,10 @@ def scene_graph(caption: Caption, simple: bool = False) -> SceneGraph:
         objects = tuple(
             Object(token=thing.token, start=thing.token, name=thing.name.rpartition(" ")[2]) for thing in objects
         )
-        first: dict[int, Attribute] = {}
+        first_of_object: dict[int, Attribute] = {}
         for attribute in described:
-            first.setdefault(attribute.object, attribute)
-        described = tuple(first.values())
+            first_of_object.setdefault(attribute.object, attribute)
+        described = tuple(first_of_object.values())
     return SceneGraph(objects=objects, attributes=described, relations=clauses.relations)
 
 
@@ -136,8 +136,10 @@ def _attribute_span(caption: Caption, token: Token) -> range:
         end += 1
     elif is_look(token) or caption.word(start - 1) == "-":  # "apple - shaped", "apple shaped"
         has_hyphen = start > 1 and lowered[start - 1] == "-"
-        has_word = start > 0 and caption.tokens[start - 1].pos in ("NOUN", "PROPN", "ADJ", "ADV")
-        start -= 2 if has_hyphen else int(has_word)
+        if has_hyphen:
+            start -= 2
+        elif start > 0 and caption.tokens[start - 1].pos in ("NOUN", "PROPN", "ADJ", "ADV"):
+            start -= 1
     elif in_colour(caption, token):  # "in black and white"
         start = token.head
         end = max((word.index for word in caption.dependents(token.index, "conj")), default=token.index) + 1

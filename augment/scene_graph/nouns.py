@@ -206,8 +206,10 @@ def _is_adjective_of_name(caption: Caption, start: int, index: int) -> bool:
     """Whether the word before a name, from token `start` to the noun `index`, belongs to it: "hot dog", which WordNet
     has, and "right hand"; not "young man", since young is visible.
     """
+    if start == 0:
+        return False
     adjective = caption.tokens[start - 1]
-    if start == 0 or adjective.dep != "amod" or adjective.head != index:
+    if adjective.dep != "amod" or adjective.head != index:
         return False
     is_in_wordnet = start == index and is_compound(adjective.lower, caption.tokens[index].lemma)
     return is_in_wordnet or adjective.lower in WORDS["sides"]
@@ -243,7 +245,7 @@ def in_colour(caption: Caption, token: Token) -> bool:
         return False
     is_last = token.index + 1 == len(caption.tokens)
     following_tag = "" if is_last else caption.tokens[token.index + 1].tag
-    # "In black shoes" says what the shoes are like.
+    # "In black", "in all black"; but "in black shoes" says what the shoes are like.
     return caption.lowered[token.index - 1] in ("in", "all") and following_tag not in ("NN", "NNS", "JJ", "VBN")
 
 
@@ -253,7 +255,7 @@ def _names_nothing(caption: Caption, token: Token) -> bool:
     index = token.index
     if lowered[index] in WORDS["nameless"] or (lowered[index] == "front" and token.dep == "pobj"):
         return True
-    following = index + 1 + (caption.word(index + 1) == "-")
+    following = index + 2 if caption.word(index + 1) == "-" else index + 1
     if caption.word(following) in LOOKS and is_look(caption.tokens[following]):  # "heart - shaped"
         return True
     if is_denied_noun(caption, index) or token.lower in NEGATIONS:
@@ -267,14 +269,17 @@ def _names_nothing(caption: Caption, token: Token) -> bool:
 
 
 def _covers(caption: Caption) -> dict[int, int]:
-    """The index of each "covered" between two nouns, with that of the first: "a snow-**covered** field" -> {3: 1}."""
+    """The token of each word such as "covered" between two nouns, with that of the first noun.
+
+    "a snow-**covered** field" -> {3: 1}: the hyphen is a token, too.
+    """
     covers: dict[int, int] = {}
     if WORDS["covering"].isdisjoint(caption.lowered):
         return covers
     for token in caption.tokens:
         if token.lower in WORDS["covering"] and token.dep in ("amod", "compound", "nmod") and token.head > token.index:
-            has_hyphen = caption.lowered[token.index - 1] == "-"
-            before = token.index - 1 - has_hyphen
+            has_hyphen = caption.word(token.index - 1) == "-"
+            before = token.index - 2 if has_hyphen else token.index - 1
             if before >= 0 and _is_noun(caption.tokens[before]):
                 covers[token.index] = before
     return covers

@@ -33,8 +33,9 @@ class Clauses:
         self._subjects: dict[int, list[int]] = {}
 
     def subjects(self, index: int) -> list[int]:
-        """The objects (head tokens) that are the subject of token `index`, a verb or predicate; for a passive, the
-        patients.
+        """The things (head tokens of the caption's objects) that are the subject of the verb or predicate `index`.
+
+        Those of a passive are what it is done to: the dog in "a dog is chased by a cat".
         """
         subjects = self._subjects.get(index)
         if subjects is None:
@@ -73,7 +74,7 @@ class Clauses:
         return self.nouns.objects_of(verb.head)[:1]
 
     def _read(self, index: int) -> list[int]:
-        """Read from the parse what `subjects` returns and remembers: the objects (head tokens) of the subject."""
+        """Read from the parse what `subjects` returns and remembers: the things (head tokens) that are the subject."""
         tokens = self.caption.tokens
         token = tokens[index]
         subject = self.caption.first_dependent(index, "nsubj", "nsubjpass")
@@ -117,7 +118,7 @@ def prepositional_phrases(caption: Caption) -> list[PrepositionalPhrase]:
             continue
         preposition = _follow_preposition(caption, token.index)
         words = preposition.words
-        if preposition.object is None and token.dep != "prep":
+        if preposition.object is None and token.dep != "prep":  # but "the sofa he sits **on**" is a phrase
             continue
         used.update(words)
         head = token.head
@@ -178,7 +179,11 @@ class ClauseRelations(NamedTuple):
 
 
 def read_relations(caption: Caption, nouns: Nouns) -> ClauseRelations:
-    """The relations that a caption asserts."""
+    """The relations that a caption asserts, and the verbs that relate their subject to nothing.
+
+    Relations come from verbs, prepositional phrases, possessives ("the man's hat") and words such as "covered" in "a
+    snow-covered field". Those of denied words are left out. nouns: which objects the caption's nouns name.
+    """
     collector = _RelationCollector(caption, nouns)
     phrases_of: dict[int, list[PrepositionalPhrase]] = {}
     for phrase in prepositional_phrases(caption):
@@ -187,18 +192,19 @@ def read_relations(caption: Caption, nouns: Nouns) -> ClauseRelations:
     for token in caption.tokens:
         attached = phrases_of.get(token.index, [])
         if token.index in nouns.covers:
-            covering = nouns.covers[token.index]
+            covering = nouns.covers[token.index]  # the snow, which covers the field
             collector.add([covering], nouns.objects_of(token.head)[:1], (token.index,), token.lemma)
         elif token.pos == "VERB":
             states += collector.add_verb(token, attached)
         elif attached:
             collector.add_noun(token, attached)
-        if token.dep == "poss":
+        if token.dep == "poss":  # "the man's hat": the man has it
             collector.add(nouns.objects_of(token.index), nouns.objects_of(token.head)[:1], (), "have")
     denied = denied_tokens(caption)
     asserted = [relation for relation in collector.relations if denied.isdisjoint(relation.tokens)]
     # If several relations of one name hold between two objects, the first stays: it is put into the dict last.
     distinct = {(relation.subject, relation.object, relation.name): relation for relation in reversed(asserted)}
+    # By the words of the relation; one without words, as of "the man's hat", stands where its object does.
     in_order = sorted(distinct.values(), key=lambda r: (r.tokens or (r.object,), r.subject, r.object))
     return ClauseRelations(tuple(in_order), [state for state in states if state.word not in denied])
 

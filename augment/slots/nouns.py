@@ -49,9 +49,11 @@ def governor_context(caption: Caption, token: Token) -> str:
     if token.dep == "pobj":  # the head is the preposition, and what that depends on is as telling
         return f"pobj:{caption.tokens[head.head].lemma} {head.lower}"
     if token.dep == "ROOT":  # of a caption without a verb: "a dog running", "a dog on a couch"
-        for child in caption.dependents(token.index, "acl", "relcl"):
-            return f"nsubj:{child.lemma}"
-        return "ROOT:" + next((child.lower for child in caption.dependents(token.index, "prep")), "")
+        clause = caption.first_dependent(token.index, "acl", "relcl")
+        preposition = caption.first_dependent(token.index, "prep")
+        if clause is not None:
+            return f"nsubj:{clause.lemma}"
+        return "ROOT:" if preposition is None else f"ROOT:{preposition.lower}"
     return f"{token.dep}:{head.lemma}"
 
 
@@ -66,7 +68,7 @@ def broader_context(context: str) -> str:
     if sort == "pobj" and " " in word:  # "sit on": a governor and its preposition
         above, _, preposition = word.rpartition(" ")
         return f"of kind:{semantic_class(above)}" if preposition == "of" else f"pobj:{preposition}"
-    if sort in ("subj", "gov", "obj", "pobj"):
+    if sort in ("subj", "gov", "obj", "pobj"):  # "pobj" and "obj" have one broader context
         return f"{sort.removeprefix('p')} kind:{semantic_class(word) if word else ''}"
     return f"{sort} kind:{verb_class(word)}" if sort in ("verb", "nsubj", "nsubjpass", "dobj") else ""
 

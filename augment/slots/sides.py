@@ -86,25 +86,29 @@ def _relation_to_side(caption: Caption, side: Token) -> Token | None:
 
 
 def _thing_at(caption: Caption, relation: Token) -> Token | None:
-    """The noun of what is on a side, or turns there; relation: see `_relation_to_side`.
+    """The noun of what is on a side, or turns there.
 
     Where the parse does not tell, it is the last noun before the relation; the first one after it if the relation
     begins the caption.
+
+    relation: the preposition or verb that ties the thing to the side, "on" of "a dog on the left".
     """
     above = relation if relation.pos == "VERB" else caption.tokens[relation.head]
     if above.pos in ("VERB", "AUX"):
+        # "There is a dog on the left", "On the left is a dog", "The left side shows a dog".
+        nouns = list(caption.dependents(above.index, "nsubj", "attr", "dobj"))
         has_dummy = caption.has_dependent(above.index, "expl")  # "there is"
         doer = None if has_dummy else subject_of(caption, above)
-        # "There is a dog on the left", "On the left is a dog", "The left side shows a dog".
-        others = caption.dependents(above.index, "nsubj", "attr", "dobj")
-        above = next(filter(_is_thing, [*([doer] if doer else []), *others]), above)
+        if doer is not None:
+            nouns.insert(0, doer)
+        above = next(filter(_is_thing, nouns), above)
     if _is_thing(above):
         return above
     heads = [caption.tokens[chunk.root] for chunk in caption.chunks]
     things = [head for head in heads if _is_thing(head)]
-    before = [thing for thing in things if thing.index < relation.index]
-    behind = [thing for thing in things if thing.index > relation.index]
-    return next(iter(behind if relation.index == 0 else reversed(before)), None)
+    if relation.index == 0:
+        return next((thing for thing in things if thing.index > relation.index), None)
+    return next((thing for thing in reversed(things) if thing.index < relation.index), None)
 
 
 def _is_thing(token: Token) -> bool:

@@ -101,9 +101,7 @@ def verb_slots(caption: Caption) -> tuple[Slot, ...]:
         following = token.index + 1
         objects = [argument for argument in arguments if argument.dep == "dobj" and argument.index > token.index]
         object = objects[0] if objects else None
-        prep = next(
-            (argument for argument in arguments if argument.dep == "prep" and argument.index == following), None
-        )
+        prep = next((word for word in arguments if word.dep == "prep" and word.index == following), None)
         if object is not None:
             if object.pos not in ("NOUN", "PROPN"):
                 continue
@@ -228,10 +226,10 @@ def _is_in_set_phrase(caption: Caption, use: Slot, above: Token) -> bool:
     is_one_word = use.end - use.start == 1
     return (
         caption.word(use.start - 1) in (*ARTICLES, "the")  # "an out of focus picture"
-        or (object.lemma in table.idioms and (is_next or is_one_word))
-        or any(token.index == use.end for token in caption.dependents(use.end - 1, "prep"))
-        or above.lemma in table.governors
-        or use.entry in table.owned.get(above.lemma, ())
+        or (object.lemma in table.idioms and (is_next or is_one_word))  # "at night", "in the background"
+        or any(token.index == use.end for token in caption.dependents(use.end - 1, "prep"))  # "off | of a wall"
+        or above.lemma in table.governors  # "wrapped in paper"
+        or use.entry in table.owned.get(above.lemma, ())  # "waits on a man"
         or (use.entry == "by" and above.tag == "VBN")  # an agent: "is held by a man"
     )
 
@@ -245,15 +243,15 @@ def _belongs_to_other_words(caption: Caption, use: Slot) -> bool:
     if caption.lowered[start] in ("from", "to") and end - start == 1:
         beside = {token.lower for token in caption.dependents(tokens[start].head, "prep")}
         if beside >= {"from", "to"}:
-            return True
+            return True  # "from end to end"
     last = tokens[end - 1]
     if caption.text[last.end : last.end + 1] == "-" or caption.lowered[end] in ("and", "or"):
-        return True
+        return True  # "an on-ramp", "in and out"
     behind = object.index + 1
     if caption.word(behind) in ("on", "off") and not caption.has_dependent(behind, "pobj"):
         return True  # "in a shirt with a stripe on"
     if start == 0:
         return False
     if caption.text[tokens[start].start - 1] == "-" or tokens[start - 1].lemma == object.lemma:
-        return True
+        return True  # "a carry-on", "side by side"
     return start > 1 and tokens[start - 1].pos == "CCONJ" and tokens[start - 2].pos in ("ADP", "ADV")  # "in and out"

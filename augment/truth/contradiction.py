@@ -63,7 +63,10 @@ def said_by_caption(reason: str, evidence: Evidence, kind: str, fits: Callable[[
 
 
 def said_by_sibling(reason: str, evidence: Evidence, kind: str, fits: Callable[[Mention], bool]) -> Violation | None:
-    """As `said_by_caption`, for the siblings, the other captions of the image; it names the first with a mention."""
+    """A violation if a sibling, another caption of the image, has a fitting mention; it names the first such sibling.
+
+    reason, evidence, kind, fits: as for `said_by_caption`.
+    """
     said = evidence.first_sibling_mention(kind, fits)
     return None if said is None else Violation(reason, _word_of_mention(kind, said.mention), said.sibling_id)
 
@@ -132,6 +135,7 @@ def likely_violation(row: Row, evidence: Evidence) -> Violation:
     """The violation `likely_true` of a row, with the word of the image's captions that makes it likeliest."""
     asserted = row.assertion or row  # for a negation, the row that asserts what it denies
     if evidence.image is None or asserted.change not in KINDS or is_transition(asserted.change):
+        # No word makes it likely: the thing that is counted or described, the last of the tokens, is named instead.
         return Violation(LIKELY_TRUE, evidence.caption.tokens[asserted.tokens[-1]].lemma)
     nouns = frozenset[str]().union(*map(mentioned_nouns, evidence.image.captions))
     word = evidence.image.truth.associations[asserted.change].strongest(nouns, asserted.replacement)
@@ -184,7 +188,7 @@ class Statement(NamedTuple):
 
     def makes_true(self, other: Statement, caption: Caption) -> bool:
         """Whether this makes `other` true: the same relation of the same nouns, in either order if symmetric."""
-        if self.verb != other.verb and "" not in (self.verb, other.verb):
+        if self.verb != other.verb and "" not in (self.verb, other.verb):  # without a verb it may be any
             return False
         if preposition_table().are_exclusive(self.preposition, other.preposition):
             return False
@@ -205,13 +209,9 @@ def _stated_relations(caption: Caption) -> tuple[Statement, ...]:
         if not relation.tokens:
             continue
         words = [caption.tokens[index] for index in relation.tokens]
-        verbs = [word.lemma for word in words if word.pos in ("VERB", "AUX")]
-        others = [word.lower for word in words if word.pos not in ("VERB", "AUX")]
-        statements.append(
-            Statement(
-                subject=relation.subject, object=relation.object, verb=" ".join(verbs), preposition=" ".join(others)
-            )
-        )
+        verb = " ".join(word.lemma for word in words if word.pos in ("VERB", "AUX"))
+        preposition = " ".join(word.lower for word in words if word.pos not in ("VERB", "AUX"))
+        statements.append(Statement(relation.subject, relation.object, verb=verb, preposition=preposition))
     return tuple(statements)
 
 
@@ -273,7 +273,7 @@ def _stand_in_one_list(caption: Caption, first: Token, second: Token) -> bool:
     in_phrases = {index for chunk in caption.chunks for index in range(chunk.start, chunk.end)}
     start = caption.phrase_start(second.index)
     between = {caption.lowered[index] for index in range(first.index + 1, start) if index not in in_phrases}
-    return between <= {",", "and", "or", "&", "as", "well", "plus"}
+    return between <= {",", "and", "or", "&", "as", "well", "plus"}  # "a dog as well as a cat"
 
 
 def _is_joined_by_with(caption: Caption, holder: Token, thing: Token) -> bool:

@@ -31,7 +31,8 @@ OPTIONAL = {"amod", "advmod", "npadvmod", "prep", "acl", "relcl", "advcl", "cc",
 KIND_OF_POS = {"NOUN": "noun", "VERB": "verb", "ADJ": "attribute", "ADP": "preposition"}  # by part of speech
 MODIFIERS = ("amod", "compound", "nmod")  # dependencies of words that are attributes, nouns too
 LIGHT = ("be", "do", "have", "make")  # verbs that say nothing by themselves
-PLACES = ("on", "in", "at")  # what follows one of these is true of both: "a dog next to a cat on a couch"
+# Where one thing is near another, a place behind both is true of both: "a dog next to a cat on a couch".
+PLACES = ("on", "in", "at")
 PAIRS = 1 << 16  # pairs of words whose relation is cached
 
 
@@ -108,7 +109,10 @@ def _is_below_any(senses: Sequence[int], above: Sequence[int]) -> bool:
 
 
 def content_words(tokens: Sequence[Token]) -> set[ContentWord]:
-    """The words of some tokens, without LIGHT verbs; a modifier before its noun counts as an attribute."""
+    """The nouns, verbs, adjectives and prepositions among some tokens, without LIGHT verbs.
+
+    A modifier of a noun counts as an attribute, even if it is a noun or a verb: "a **brick** wall".
+    """
     return {
         ContentWord("attribute" if token.dep in MODIFIERS else KIND_OF_POS[token.pos], token.lemma)
         for token in tokens
@@ -194,7 +198,8 @@ def _tree_as_text(caption: Caption, token: Token) -> str:
             if index in left_out or child.dep in ("conj", "cc", "punct") or child.lower in ("a", "an", "the"):
                 continue
             is_shared = index > last and (link != "near" or child.lower in PLACES)
-            (shared if is_shared else own).append(_tree_as_text(caption, child))
+            siblings = shared if is_shared else own
+            siblings.append(_tree_as_text(caption, child))
         trees.append(f"{member.lemma}({' '.join(sorted(own))})")
     return f"{link}[{' '.join(sorted(trees))}]({' '.join(sorted(shared))})"
 

@@ -47,10 +47,11 @@ if TYPE_CHECKING:
 # Counts of a word are mixed with this many imagined ones of its class, see the equations above.
 SMOOTHING = 20.0
 MAX_P_TRUE = 0.025  # the highest probability of a negative that is kept, by default
-# Prior means of the calibration's coefficients. Features for words: 1, log odds of the entry, evidence of the captions
-# (Associations.score), whether it is a person, log of the number of captions. Features for assertions: 1, log odds of
-# the transition, log(1 + number of captions that assert the old value), log of the number of captions. A priori, the
-# log odds need no correction, and the more captions there are, the less remains unmentioned.
+# The calibration is a logistic regression with one coefficient per feature. Features for words: 1, log odds of the
+# entry, evidence of the captions (Associations.score), whether it is a person, log of the number of captions. Features
+# for assertions: 1, log odds of the transition, log(1 + number of captions that assert the old value), log of the
+# number of captions. Here are the coefficients that are expected before the fit, the means of their prior: the log odds
+# need no correction, and the more captions there are, the less remains unmentioned.
 EXPECTED_OF_ESTIMATE = {"association": (0.0, 1.0, 1.0, 0.0, -0.5), "transition": (0.0, 1.0, 0.0, -0.5)}
 EXPECTED: dict[str, tuple[float, ...]] = {
     name: EXPECTED_OF_ESTIMATE[kind.estimate] for name, kind in KINDS.items() if kind.estimate is not None
@@ -134,7 +135,7 @@ class Associations:
     """
 
     def __init__(self, pairs: np.ndarray, words: Sequence[str], entries: Sequence[str]) -> None:
-        """Count the pairs by class, and keep those of words and entries.
+        """Keep the counts of pairs of a word and an entry, and sum them over the words of each semantic class.
 
         Args:
             pairs: numbers of pairs of captions, (1 + words, 1 + entries): row 0 is of any word, column 0 of any entry.
@@ -161,9 +162,9 @@ class Associations:
         class_and_entry = self._class_of_word[row] * len(entries) + column
         together_of_class = np.bincount(class_and_entry, self._count, CLASSES * len(entries)).reshape(CLASSES, -1)
         self._by_class = (together_of_class + SMOOTHING * self._usual) / (mentioned + SMOOTHING)
-        # Filled in word by word, see `score`: in float32, as there are millions.
+        # The lifts of each word, in float32 as there are millions, and whether they are computed: `score` does that.
         self._lifts = np.zeros(together.shape, np.float32)
-        self._known = np.zeros(len(words), bool)
+        self._is_computed = np.zeros(len(words), bool)
 
     def score(self, mentioned: Iterable[str]) -> np.ndarray:
         """The evidence of mentioned words for each entry, in nats: shape (entries,). Unknown words are ignored.
@@ -175,9 +176,9 @@ class Associations:
         if not rows:
             return np.zeros(len(self.log_odds))
         for row in rows:  # sorted, so that sums do not depend on the order of a set
-            if not self._known[row]:
+            if not self._is_computed[row]:
                 self._lifts[row] = self._lift_of_entries(row)
-                self._known[row] = True
+                self._is_computed[row] = True
         return reproducible.log(self._lifts[rows].sum(axis=0, dtype=np.float64) / len(rows))
 
     def strongest(self, mentioned: Iterable[str], entry: str) -> str | None:
@@ -266,7 +267,7 @@ class Truth:
 
         agreeing: the number of captions of the image that assert the old value. captions: the number of its captions.
         """
-        # Coefficients in the order of the features in EXPECTED.
+        # A logistic regression; its features are 1, and the three that the coefficients are multiplied with below.
         bias, of_log_odds, of_agreeing, of_captions = self.calibration[kind]
         logit = bias + of_log_odds * self.log_odds(kind, transition)
         logit += of_agreeing * log1p(agreeing)
@@ -292,41 +293,47 @@ class Truth:
         is_count = pc.is_null(table["coefficients"]).to_numpy()
         fitted = table.filter(~is_count)
         encoded = {name: table[name].combine_chunks().dictionary_encode() for name in ("kind", "said", "of", "entry")}
-        kind_names = encoded["kind"].dictionary.to_pylist()
-        kind_of_row = encoded["kind"].indices.to_numpy()
+        # A dictionary-encoded column has distinct texts, and for each row the code of one: its number among these.
+        kind_of_code = encoded["kind"].dictionary.to_pylist()
+        kind_code_of_row = encoded["kind"].indices.to_numpy()
         for kind, coefficients in zip(fitted["kind"].to_pylist(), fitted["coefficients"].to_pylist(), strict=True):
             calibration[kind] = read_only(np.array(coefficients))
-            rows = np.flatnonzero((kind_of_row == kind_names.index(kind)) & is_count)
+            rows = np.flatnonzero((kind_code_of_row == kind_of_code.index(kind)) & is_count)
             counts = table["count"].to_numpy()[rows]
             said, thing, entry = (encoded[name].take(rows) for name in ("said", "of", "entry"))
             if is_transition(kind):  # such as "2", "dog", "3"
                 changes = zip(said.to_pylist(), thing.to_pylist(), entry.to_pylist(), strict=True)
-                of_change = zip(map(Transition._make, changes), counts.tolist(), strict=True)
-                transitions[kind] = Transitions(dict(of_change))
+                count_of_transition = zip(map(Transition._make, changes), counts.tolist(), strict=True)
+                transitions[kind] = Transitions(dict(count_of_transition))
             else:
                 associations[kind] = _associations_from_counts(said, entry, counts, lexicon.entries(kind).names)
         return cls(associations, transitions, calibration, max_p_true)
 
 
 def _associations_from_counts(
-    said: pa.DictionaryArray, entry: pa.DictionaryArray, counts: np.ndarray, entries: Sequence[str]
+    said: pa.DictionaryArray, entailed: pa.DictionaryArray, counts: np.ndarray, entries: Sequence[str]
 ) -> Associations:
-    """The associations of one kind of word, from its counts; those of words that are not in `entries` are left out.
+    """The associations of one kind of word, from its counts; counts of entries that are not in `entries` are left out.
 
-    said, entry: for each count, the word that one caption says, and the entry that another entails; "" for any.
+    They need the counts as a matrix, with a row for each word and a column for each entry. Row and column 0 are of any
+    word and any entry.
+
+    said, entailed: for each count, the word that one caption says, and the entry that another entails; "" for any. They
+    are dictionary-encoded: distinct texts, and for each count the code of one, its number among these.
     """
-    # Row and column 0 of `pairs` are those of "", any word and any entry.
-    column_of = {name: column for column, name in enumerate(["", *entries])}
-    columns = np.array([column_of.get(name, -1) for name in entry.dictionary.to_pylist()], int)
-    column = columns[entry.indices.to_numpy()]
+    column_of_entry = {name: column for column, name in enumerate(["", *entries])}
+    column_of_code = np.array([column_of_entry.get(name, -1) for name in entailed.dictionary.to_pylist()], int)
+    column = column_of_code[entailed.indices.to_numpy()]  # of each count
     is_known = column >= 0
-    number = said.indices.to_numpy()[is_known]
-    all_words = said.dictionary.to_pylist()
-    words = sorted({all_words[i] for i in np.unique(number).tolist()} - {""})
-    row_of = {word: row for row, word in enumerate(["", *words])}
-    row = np.array([row_of.get(word, -1) for word in all_words], int)[number]
+    # The words of these counts, and the row of each count.
+    said_code = said.indices.to_numpy()[is_known]
+    word_of_code = said.dictionary.to_pylist()
+    words = sorted({word_of_code[code] for code in np.unique(said_code).tolist()} - {""})
+    row_of_word = {word: row for row, word in enumerate(["", *words])}
+    # -1 for the words of counts that are left out, which `said_code` does not have.
+    row_of_code = np.array([row_of_word.get(word, -1) for word in word_of_code], int)
     pairs = np.zeros((len(words) + 1, len(entries) + 1), np.int32)  # half the memory of floats: there are millions
-    pairs[row, column[is_known]] = counts[is_known]
+    pairs[row_of_code[said_code], column[is_known]] = counts[is_known]
     return Associations(pairs, words, entries)
 
 
@@ -338,10 +345,11 @@ class ImageTruth:
     captions: tuple[Caption, ...]
 
     def p_true(self, row: Row, caption: Caption) -> float | None:
-        """Probability that one more caption of the image would make `row` true; None if not estimated.
+        """Probability that one more caption of the image would make the negative `row` true; None if not estimated.
 
-        For a negation ("a dog without a ball") it is the probability of its `assertion`: that the image shows the
-        thing that the row denies.
+        There is no estimate for changes without a calibration (such as swaps), for a word that the lexicon lacks, and
+        for a value that is added to a thing or given to one that the caption mentions twice. For a negation ("a dog
+        without a ball") it is the probability of its `assertion`: that the image shows what the row denies.
 
         caption: the caption of the image that the row was proposed for.
         """

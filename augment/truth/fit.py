@@ -192,7 +192,8 @@ def count_pairs(images: Iterable[Sequence[WordsOfCaption]], words: int, entries:
         word_captions = mentions.has.sum(axis=0)  # how many captions mention each word
         entry_captions = entailments.has.sum(axis=0)  # how many entail each entry
         # All pairs of a caption with the word and one with the entry, without those of a caption with itself.
-        with_both = word_captions[:, None] * entry_captions - mentions.has.T @ entailments.has
+        in_same_caption = mentions.has.T @ entailments.has
+        with_both = word_captions[:, None] * entry_captions - in_same_caption
         pairs[1 + word[:, None], 1 + entry] += with_both
         pairs[1 + word, 0] += word_captions * others
         pairs[0, 1 + entry] += entry_captions * others
@@ -230,17 +231,17 @@ def count_transitions(images: Iterable[Sequence[set[Assertion]]]) -> dict[Transi
             for thing, asserted in of_caption:
                 values_of_noun.setdefault(thing, {}).setdefault(number, set()).add(asserted)
         other_captions = len(captions) - 1
-        for thing, given in values_of_noun.items():
+        for thing, values_given in values_of_noun.items():
             # What each caption says of the thing by any noun, such as "puppy" for "dog": {0: {"2"}, 1: {"3"}}.
             nouns = [values_of_noun[other] for other in values_of_noun if is_same_thing(thing, other)]
             values_of_caption = _joined_values(nouns)
             captions_with = Counter(new for values in values_of_caption.values() for new in values)  # by value
-            for number, olds in given.items():
+            for number, olds in values_given.items():
                 for old in olds:
                     counts[Transition(old=old, thing=thing, new="")] += other_captions
                     for new, with_new in captions_with.items():
                         # The caption itself does not count among those that give the new value.
-                        others = with_new - (new in values_of_caption[number])
+                        others = with_new - 1 if new in values_of_caption[number] else with_new
                         if others:
                             counts[Transition(old=old, thing=thing, new=new)] += others
     return counts
@@ -339,14 +340,17 @@ def join_folds(folds: Sequence[pa.Table]) -> pa.Table:
         start += len(counts)
 
     kind, said, thing, entry = np.unravel_index(keys, sizes)
+    # Of each key, (keys,): whether it is of the kinds in WORDS, and whether these columns are not "", which means any.
     is_word_kind = np.array([text in WORDS for text in words[0].to_pylist()], bool)[kind]
     has_said = np.array([bool(text) for text in words[1].to_pylist()], bool)[said]
     has_entry = np.array([bool(text) for text in words[3].to_pylist()], bool)[entry]
-    is_word = is_word_kind & has_said
-    # The row of a word without an entry has the pairs whose first caption mentions the word.
-    is_rare = np.zeros(sizes[1], bool)
-    is_rare[said[is_word & ~has_entry & (np.add.reduce(pairs) < MIN_PAIRS)]] = True
-    kept = np.flatnonzero(~(is_word & is_rare[said]))
+    is_of_word = is_word_kind & has_said
+    # A word's key without an entry has all pairs whose first caption mentions the word.
+    is_total_of_word = is_of_word & ~has_entry
+    is_rare_total = is_total_of_word & (np.add.reduce(pairs) < MIN_PAIRS)
+    is_rare_word = np.zeros(sizes[1], bool)  # by the word's number
+    is_rare_word[said[is_rare_total]] = True
+    kept = np.flatnonzero(~(is_of_word & is_rare_word[said]))
     texts = [
         of_column.take(pa.array(numbers[kept]))
         for of_column, numbers in zip(words, (kind, said, thing, entry), strict=True)
@@ -358,7 +362,7 @@ def join_folds(folds: Sequence[pa.Table]) -> pa.Table:
 def sum_folds(counts: pa.Table, left_out: int | None = None) -> pa.Table:
     """The counts of all folds, or of all except fold `left_out`, added: columns KEYS and `pairs`.
 
-    counts: as of `join_folds`, a column of pairs for each fold.
+    counts: a table with a column of pairs for each fold, see `join_folds`.
     """
     import pyarrow.compute as pc
 
@@ -388,6 +392,7 @@ def label_candidates(parses: pa.Table, counts: pa.Table, lexicon: Lexicon) -> pa
     labelled = []
     for images in batches(by_image(from_parses(parses))):
         divided = [_hold_out_caption(captions) for captions in images]
+        # Of the shown captions of an image only the first gets candidates, so only this one is read.
         evidence = gather_evidence([image.shown for image in divided], lexicon.cloze, only_first=True)
         replacers = replacing(*TRUTH_KINDS)
         batch = propose_batch(replacers.values(), evidence, lexicon, Limits())
@@ -410,14 +415,13 @@ def calibrated_table(counts: pa.Table, labelled: Sequence[pa.Table]) -> pa.Table
     import pyarrow.compute as pc
 
     candidates = pa.concat_tables(labelled)
-    fitted = {}
+    fitted = {}  # the coefficients of each kind that has candidates
     for kind in TRUTH_KINDS:
         labels = candidates.filter(pc.equal(candidates["kind"], kind))
         if len(labels):
             features = np.array(labels["features"].to_pylist())
-            fitted[kind] = fit_coefficients(
-                features, np.array(labels["true"].to_pylist()), np.array(EXPECTED[kind])
-            ).round(6)
+            is_true = np.array(labels["true"].to_pylist())
+            fitted[kind] = fit_coefficients(features, is_true, np.array(EXPECTED[kind])).round(6)
     counted = sum_folds(counts)
     return _with_coefficients(counted.filter(pc.is_in(counted["kind"], pa.array(fitted, pa.string()))), fitted)
 
@@ -497,6 +501,7 @@ def fit_coefficients(features: np.ndarray, labels: np.ndarray, mean: np.ndarray)
         slope = np.add.reduce(features * (labels - likely)[:, None]) - (coefficients - mean)
         curve = (features * (likely * (1 - likely))[:, None]).T @ features + np.eye(len(mean))
         step = np.linalg.solve(curve, slope)
+        # A longer step than 1 is shortened: Newton's method may leap past the maximum.
         coefficients += step / max(1.0, float(np.abs(step).max()))
         if np.abs(step).max() < 1e-9:
             break

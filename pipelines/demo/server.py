@@ -146,9 +146,11 @@ class Handler(BaseHTTPRequestHandler):
         self._send(HTTPStatus.OK, json.dumps(reply, allow_nan=False).encode(), "application/json")
 
     def _is_local(self) -> bool:
+        """Whether the request names this machine as its host, and not a foreign site whose name leads here."""
         return self.headers.get("Host") in self.server.hosts
 
     def _refuse(self, status: HTTPStatus, error: str) -> None:
+        """Answer with an error, as JSON."""
         self._send(status, json.dumps({"error": error}).encode(), "application/json")
 
     def _send(self, status: HTTPStatus, body: bytes, kind: str) -> None:

@@ -74,7 +74,7 @@ class Photos:
         self.images = found.images
         self.backbone = f"{model.name}:{self._layer}{' grid' if self._config.grid else ''}"
         self.dtype: str = config.dtype or "float32"
-        # a black image tells the shape: models need not state that of their outputs
+        # A black image tells the shape: models need not state that of their outputs.
         self.shape = self._encode(np.zeros((1, 3, config.crop, config.crop), np.float32)).shape[1:]
         # If one of these changes, features that are on the disk already are computed anew.
         self.inputs = {**_hashes_of_model(model), "photos": self._hash_of_photos()}

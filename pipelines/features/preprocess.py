@@ -75,14 +75,15 @@ def open_image(file: Path, shorter: int = MAX_PIXELS) -> Image:
 
 
 def open_images(files: Sequence[Path], most_pixels: int = PIXELS_TOGETHER) -> Iterator[list[Image]]:
-    """Open image files in order, in lists that fit into memory: in RGB, upright, large ones reduced.
+    """Open image files in order, in lists that fit into memory: in RGB, upright, those with a shorter side of at least
+    twice SHORTER pixels reduced.
 
     Args:
         files: the images of a batch.
         most_pixels: that a list may have in all; an image that has more is a list of its own.
 
     Raises:
-        As `open_image`, which also says how far large images are reduced.
+        ValueError: a file is no image, or has too many pixels. OSError: it cannot be read.
     """
     # Decoded pixels take most of the memory: of small photos many fit into a list, of large ones few.
     together: list[Image] = []

@@ -60,6 +60,7 @@ class FeaturesConfig(Settings):
 
     @model_validator(mode="after")
     def _check_photos(self) -> Self:
+        """Refuse a crop that is larger than the resized photo, and options of photos without a model."""
         if self.resize < self.crop:
             raise ValueError(f"resize must be >= crop ({self.crop}), was: {self.resize}")
         if self.onnx is None:
@@ -161,9 +162,13 @@ class Arrays:
         self.dtype: str = config.dtype or ("float16" if first.dtype in ("float16", "uint8") else "float32")
         array = source.stem.rpartition("_")[2] if source.is_file() else config.array
         self.backbone = config.backbone or f"precomp {array}"
-        scales = [paths[0].with_name(f"{array}_scale.npz")] if first.dtype == "uint8" else []
-        self._scale = read_scale(scales[0], self.shape) if scales else None
-        self.inputs = {path.name: f"sha256 {sha256_file(path)}" for path in (*paths, *scales)}
+        files = list(paths)
+        self._scale: Scale | None = None
+        if first.dtype == "uint8":
+            scale_file = paths[0].with_name(f"{array}_scale.npz")
+            self._scale = read_scale(scale_file, self.shape)
+            files.append(scale_file)
+        self.inputs = {path.name: f"sha256 {sha256_file(path)}" for path in files}
         images: list[str] = []
         self._starts = [0]  # of each array, the index of its first image in `images`; then the number of all images
         for (split, path), rows in zip(self._paths.items(), mapped, strict=True):
@@ -190,13 +195,8 @@ class Arrays:
     def _read_array(self, path: Path, images: int, chosen: slice) -> np.ndarray:
         """The features of some images, from a file that has one row for each image, or five equal ones.
 
-        Args:
-            path: of the NumPy file.
-            images: how many images it is of.
-            chosen: which of them to return.
-
-        Returns:
-            (chosen images, *shape of the features of one image).
+        path: of the NumPy file. images: how many images it is of. chosen: those to read. The result has the shape
+        (chosen images, *shape of one feature).
         """
         rows = open_array(path).reshape(images, -1, *self.shape)[chosen]  # (n, 1 or 5 rows of an image, *shape)
         # Only NaN differs from itself. It counts as equal here, and is refused later.
@@ -275,7 +275,8 @@ def read_scale(path: Path, shape: Sequence[int]) -> Scale:
 def image_names(split: str, rows: int, array: Path) -> list[str]:
     """The names of the images of an array: the lines of `{split}_images.txt`, or else `{split}_{index}` from index 0.
 
-    rows: of the array. Raises ValueError unless they are one or five per image (per five lines of `{split}_caps.txt`).
+    rows: how many the array has. Raises ValueError unless there are one or five per image. Without names, an image has
+    five lines in `{split}_caps.txt`, if there is this file.
     """
     names = array.with_name(f"{split}_images.txt")
     captions = array.with_name(f"{split}_caps.txt")

@@ -66,7 +66,8 @@ def load(name: str, folder: Path | None = None) -> Prompt:
 def copy_prompts(folder: Path) -> list[Path]:
     """Write the shipped prompts into a folder, to be edited; files that are there stay. Returns those written."""
     folder.mkdir(parents=True, exist_ok=True)
-    written = [path for name in FIELDS if not (path := folder / f"{name}.txt").exists()]
-    for path in written:
+    paths = [folder / f"{name}.txt" for name in FIELDS]
+    missing = [path for path in paths if not path.exists()]
+    for path in missing:
         path.write_bytes((SHIPPED / path.name).read_bytes())
-    return written
+    return missing

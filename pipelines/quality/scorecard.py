@@ -68,7 +68,7 @@ def scorecards(run: Path) -> list[Scorecard]:
     rows["caption"] = rows["caption_id"].map(captions.set_index("caption_id")["text"])
     groups = [(str(kind) or ALL, pairs) for kind, pairs in rows.groupby("asked")]
     if len(groups) != 1:
-        groups.append((ALL, pd.concat([pairs for _, pairs in groups])))
+        groups.append((ALL, rows))
     corpus = read_corpus(run)
     return [_scorecard(name, pairs, corpus) for name, pairs in groups if len(pairs)]
 

@@ -315,9 +315,7 @@ def fit_to(labels: Path, model: Path, output: Path, config: JudgementConfig) -> 
 def _ratings_by_network(arrays: Mapping[str, np.ndarray], inputs: Inputs) -> np.ndarray:
     """The probabilities of a yes to the QUESTIONS, (negatives, 2), by the network in a model's file.
 
-    Args:
-        arrays: the parameters of the network.
-        inputs: its inputs for each negative: features, one changed place and one new unit (word or phrase).
+    arrays: its parameters. inputs: of each negative, the features, one changed place and one new unit (word or phrase).
     """
     raters = RaterModel(arrays, own=True)
     # `place` and `unit` are indices, as many negatives may share a place or unit; here each has its own.
@@ -338,11 +336,8 @@ def _predict_left_out(
 ) -> np.ndarray:
     """Cross-validated probabilities for each negative, (negatives, 2): of a network fitted without its caption.
 
-    Args:
-        given: what the network sees of each negative.
-        rated: the labels of people, in the same order.
-        config: of the fits; its seed divides the captions into FOLDS parts.
-        start: the weights to start each fit from; None: random ones.
+    given, rated: what the network sees of each negative, and what raters said of it. config: of the fits; its seed
+    divides the captions into FOLDS parts. start: the weights to start each fit from; None: random ones.
     """
     # Negatives of one caption are in one fold: a network that has seen one of them would know the others.
     number_of_caption = {text: number for number, text in enumerate(dict.fromkeys(rated.captions))}

@@ -114,7 +114,7 @@ def build(model: Path, output: Path) -> None:
     """Write the predominant senses of nouns to the table `by_neighbours` of the TOML file `output`.
 
     model: the file of a cloze model, whose vectors say which words are used alike. What the file has before that table
-    is kept. Raises as `ClozeModel.load`.
+    is kept. Raises FileNotFoundError or ValueError if the model cannot be read.
     """
     senses = predominant_senses(WordNet.load(), ClozeModel.load(model))
     before = output.read_text("utf-8").partition(TABLE)[0] if output.exists() else ""

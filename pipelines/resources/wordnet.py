@@ -160,7 +160,8 @@ def _sense_ranks(reader: WordNetCorpusReader, pos: str) -> Ranks:
             if line.startswith(" "):  # the licence
                 continue
             lemma, _, sense_count, *others = line.split()
-            for rank, offset in enumerate(others[-int(sense_count) :], start=1):
+            offsets = others[-int(sense_count) :]  # of the synsets; they stand last in the line
+            for rank, offset in enumerate(offsets, start=1):
                 ranks[_lemma_text(lemma), int(offset)] = rank
     return ranks
 
@@ -170,10 +171,8 @@ def _irregular_forms(
 ) -> dict[int, list[dict[str, str]]]:
     """The irregular forms of lemmas, such as geese of goose, sorted, by the row of the lemma's first sense.
 
-    Args:
-        reader: of WordNet's files; the forms are in `noun.exc` and the like.
-        ranks: by part of speech, the rank of each sense of a lemma, from 1.
-        rows: the rows of the table that is made.
+    The forms are in WordNet's files `noun.exc` and the like. ranks: by part of speech, the rank of each sense of a
+    lemma, from 1. rows: the rows of the table that is made.
     """
     # Pairs of a lemma and a form.
     forms: dict[int, set[tuple[str, str]]] = {}

@@ -78,7 +78,7 @@ class Teller(NamedTuple):
         thing = self.thing
         count = len(self.scene.group(self.group))
         attributes = self._distinguishing_attributes(colour=colour)
-        looks = rng.sample([attributes["colour"], attributes["pattern"]], 2)
+        looks = rng.sample([attributes["colour"], attributes["pattern"]], 2)  # both, in random order
         asleep = "sleeping" if thing.pose == "sleep" and rng.random() < 0.3 else ""
         name = KINDS[thing.kind].plural if count > 1 else thing.kind
         noun = " ".join(filter(None, [attributes["size"], asleep, *looks, name]))
@@ -153,7 +153,10 @@ Form = Callable[[Teller], str]
 def sentence(form: Form, scene: Scene, group: int, rng: Random) -> str:
     """The sentence that a form makes about a group, capitalised, mostly with a full stop; "" if it does not fit."""
     text = form(Teller(scene, group, rng))
-    return text and f"{text[0].upper()}{text[1:]}{rng.choice(('.', '.', '.', ''))}"
+    if not text:
+        return ""
+    full_stop = rng.choice((".", ".", ".", ""))
+    return f"{text[0].upper()}{text[1:]}{full_stop}"
 
 
 # The order in which a form draws its words is part of it: another order gives other captions of the same seed.
@@ -208,7 +211,10 @@ def _has_colour(teller: Teller) -> str:
 
 
 def _two_things(teller: Teller) -> str:
-    """Say "Two cups are on a red table, and a dog is sleeping under the table"."""
+    """Say where two groups are, relative to the anchor; "" if there is no other group.
+
+    "Two cups are on a red table, and a dog is sleeping under the table".
+    """
     rng = teller.rng
     other_groups = [group for group in teller.scene.groups if group != teller.group]
     if not other_groups:
@@ -216,13 +222,14 @@ def _two_things(teller: Teller) -> str:
     other = teller.about(rng.choice(other_groups))
     subject = teller.phrase()
     anchor = teller.anchor()
-    second = other.phrase()
+    second_subject = other.phrase()
     verb = other.verb()
     doing = f"{progressive(verb)} " if verb and rng.random() < 0.5 else ""
-    clause = f"{subject} {subject.be} {teller.where()} {anchor}"
+    first_clause = f"{subject} {subject.be} {teller.where()} {anchor}"
     where = other.where()
-    joined = " and" if rng.random() < 0.4 else rng.choice((", and", ", while"))
-    return f"{clause}{joined} {second} {second.be} {doing}{where} the {teller.scene.things[0].kind}"
+    conjunction = " and" if rng.random() < 0.4 else rng.choice((", and", ", while"))
+    anchor_noun = teller.scene.things[0].kind  # the first thing of a scene is its anchor, here the table
+    return f"{first_clause}{conjunction} {second_subject} {second_subject.be} {doing}{where} the {anchor_noun}"
 
 
 def _side_by_side(teller: Teller) -> str:

@@ -82,11 +82,8 @@ def _with_exchanged(scene: Scene, group: int, other: int, rng: Random) -> Iterat
     """Up to two kinds of scenes: one with the colours of two groups exchanged, and those with the groups in each
     other's place. A kind that is impossible is left out.
 
-    Args:
-        scene: to vary.
-        group: the number of one group, 0 for the anchor, which stays in its place.
-        other: the number of the other one.
-        rng: chooses where things stand.
+    group, other: the numbers of the two; group may be 0, that of the anchor, which stays in its place. rng: chooses
+    where things stand.
     """
     first = _first_thing(scene, group)
     second = _first_thing(scene, other)
@@ -142,14 +139,9 @@ def _with_group_changed(scene: Scene, group: int, rng: Random) -> Iterator[Scene
 
 
 def _with_group_replaced(scene: Scene, group: int, like: Thing, count: int, rng: Random) -> Iterator[Scene]:
-    """The scene with another group in the place of one of its groups; none if the slot has no room for it.
+    """The scene with another group in the place of group number `group`; none if the slot has no room for it.
 
-    Args:
-        scene: to vary.
-        group: the number of the group that is replaced.
-        like: what the things of the new group are like, and their slot.
-        count: how many there are.
-        rng: chooses where they stand.
+    The new group has `count` things like `like`, which has their slot. rng: chooses where they stand.
     """
     # Somebody of the group holds something, which has its own place.
     if scene.group(HELD_GROUP + group):

@@ -151,6 +151,7 @@ def _layers(scene: Scene) -> list[_Layer]:
     """The things of a scene in the order in which they are drawn: by slot, a held thing after those who hold one."""
 
     def drawing_order(thing: Thing) -> tuple[int, bool]:
+        """A key to sort by: the place of a thing's slot in ORDER, then whether it is held."""
         is_held = thing.held >= 0  # it has the slot of the person who holds it
         return ORDER.index(thing.slot), is_held
 

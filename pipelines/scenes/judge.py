@@ -33,12 +33,9 @@ Assignment = tuple[tuple[int, ...], ...]
 
 @cache
 def _relation_to_anchor(relation: str, slot: str, *, reverse: bool = False) -> Truth:
-    """Whether a relation holds between a thing in a slot around the anchor and the anchor, as scenes.toml says.
+    """Whether a relation such as "on top of" holds from a thing in a slot, such as "left", to the anchor.
 
-    Args:
-        relation: such as "on top of".
-        slot: where the thing is, such as "left".
-        reverse: from the anchor to the thing ("the table is under the cup") instead of from the thing to the anchor.
+    It is as scenes.toml says. reverse: from the anchor to the thing instead, "the table is under the cup".
     """
     groups = {name for name, words in {**_GROUPS, "near": NEAR}.items() if relation in words}
     # The lists of a slot are true, unsure, back_true and back_unsure; each has names of groups of relations.
@@ -60,12 +57,12 @@ def relation_holds(relation: str, scene: Scene, subject: int, target: int) -> Tr
     second = scene.things[target]
     # A vague preposition: "a girl with a balloon" is true if she holds it, any other use is a matter of opinion.
     if relation not in RELATIONS:
-        return (relation == "with" and target == first.holds) or UNSURE
+        return True if relation == "with" and target == first.holds else UNSURE
     if relation in LEFT:
         return _is_left_of(first, second)
     if relation in RIGHT:
         return _is_left_of(second, first)
-    # These are somebody and what they hold.
+    # One of the two things holds the other.
     if first.held == target or second.held == subject:
         return False if relation in (*ON, *UNDER, *IN) else UNSURE
     # A held thing is on or in what its holder is on or in; all else is a matter of opinion.
@@ -116,7 +113,10 @@ def is_doing(verb: str, thing: Thing) -> Truth:
     """Whether a verb is true of a thing, by its pose; inanimate things sit, stand, lie and rest wherever they are."""
     if thing.kind not in LIVING:
         if verb in ("fly", "float"):
-            return thing.slot == "above" and (thing.kind == {"fly": "kite", "float": "balloon"}[verb] or UNSURE)
+            if thing.slot != "above":
+                return False
+            # Of a kite all people say that it flies, and of a balloon that it floats; of other things only some do.
+            return True if thing.kind == {"fly": "kite", "float": "balloon"}[verb] else UNSURE
         if verb in ("sit", "stand", "lie", "rest"):
             return True
         return False if verb == "sleep" else UNSURE
@@ -156,7 +156,7 @@ def scene_row(image_id: str, split: str, scene: Scene, sha256: str) -> dict[str,
     stated: dict[Truth, list[dict[str, object]]] = {True: [], UNSURE: [], False: []}
     for subject, thing in enumerate(scene.things):
         for target, other in enumerate(scene.things):
-            # Equal things, whose order nobody would state.
+            # Equal things of one group: nobody would state how they stand to each other.
             if other.group == thing.group:
                 continue
             for relation in RELATIONS:
@@ -296,10 +296,8 @@ def _possible_assignments(reading: Reading, scene: Scene) -> Iterator[Assignment
 def _truths_of_reading(reading: Reading, scene: Scene, assignment: Assignment) -> Iterator[Truth]:
     """Whether each thing is what a sentence says of it: of "two red cups on a table", a red cup, and on the table.
 
-    Args:
-        reading: the sentence, as entities (two cups; a table) and conditions (the cups are on the table).
-        scene: what there is.
-        assignment: for each entity, the indices of the things that it is taken to mean.
+    reading: the sentence, as entities (two cups; a table) and conditions (the cups are on the table). assignment: for
+    each entity, the indices of the things that it is taken to mean.
     """
     for entity, things in zip(reading.entities, assignment, strict=True):
         for thing in things:
@@ -318,15 +316,10 @@ def _thing_fits(entity: Entity, scene: Scene, index: int) -> Truth:
 
 
 def _meets_condition(condition: Condition, scene: Scene, index: int, assignment: Assignment) -> Truth:
-    """Whether one thing meets a condition.
+    """Whether the thing with this index meets a condition, such as "on the table".
 
-    A relation to several things must hold to each of them; a verb needs only one of them.
-
-    Args:
-        condition: of an entity of the sentence, such as "on the table".
-        scene: that the sentence is judged by.
-        index: of the thing.
-        assignment: the things that each entity stands for.
+    A relation to several things must hold to each of them; a verb needs only one of them. assignment: the things that
+    each entity of the sentence stands for.
     """
     thing = scene.things[index]
     if condition.what == "attribute":
@@ -346,13 +339,8 @@ def _counts_exactly(reading: Reading, scene: Scene, assignment: Assignment, enti
     """Whether a sentence's number is exact for one of its entities: whether no other thing surely fits what it says.
 
     "Two cups on a table" is not exact if a third cup surely stands there; one of which opinions differ does not count.
-    A sentence that states no number of the entity is always exact.
-
-    Args:
-        reading: of the sentence.
-        scene: that the sentence is judged by.
-        assignment: the things that each entity stands for.
-        entity: the index of the entity.
+    A sentence that states no number of the entity is always exact. assignment: the things that each entity stands for.
+    entity: the index of the one that is asked about.
     """
     if not reading.entities[entity].number:
         return True

@@ -180,9 +180,11 @@ class _State(NamedTuple):
 
     @property
     def next(self) -> _Item:
+        """The item that is read next; END behind the last one."""
         return self.items[self.position] if self.position < len(self.items) else END
 
     def skip(self) -> _State:
+        """The state after the next item, of which nothing is recorded."""
         return self._replace(position=self.position + 1)
 
     def agree(self, form: str, subjects: Sequence[int]) -> _State:

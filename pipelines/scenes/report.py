@@ -49,7 +49,7 @@ def judge_run(run: Path, table: str = "negatives") -> pd.DataFrame:
             is_decided = verdict is not SceneVerdict.UNDECIDED
             judged.append(
                 {
-                    "operator": "captions",
+                    "operator": "captions",  # which the rows of other tables replace by their own
                     **row,
                     "should_be": should_be_true,
                     "verdict": verdict.value,

@@ -156,15 +156,16 @@ def compose(rng: Random) -> Scene:
         bottom=BASE,
     )
     things = [anchor]
-    groups = rng.choice((1, 2, 2, 3))
+    group_count = rng.choice((1, 2, 2, 3))
     slots_of_anchor = WORLD["kinds"]["anchors"][kind.name].get("slots", ())
+    # The free slots; one that is listed twice is chosen more often.
     slots = ["left", "right", "front", "above", "left", "right", *slots_of_anchor, "behind left", "behind right"]
     used = {(anchor.kind, anchor.colour)}
-    for group in range(1, groups + 1):
+    for group in range(1, group_count + 1):
         if not slots:
             break
         slot = rng.choice(slots)
-        # Things behind the left side of a box would hide things to its left.
+        # A side is free no more: things behind the left side of a box would hide things to its left.
         side = _side(slot)
         slots = [other for other in slots if {other, slot} not in EXCLUSIVE and _side(other) != side]
         things += _group(rng, things, slot, group, used)
@@ -182,15 +183,10 @@ def _side(slot: str) -> str:
 def _group(rng: Random, things: list[Thing], slot: str, group: int, used: set[tuple[str, str]]) -> list[Thing]:
     """A group of equal things beside, on or around the anchor: two red cups; or one person, maybe holding something.
 
-    Args:
-        rng: chooses.
-        things: of the scene so far, the anchor first.
-        slot: where the group is, such as "left" or "on".
-        group: its number, from 1.
-        used: the pairs of kind and colour that other groups have; that of this group is added.
+    There is none if no colour is left for it, or if it would be a second person of one kind.
 
-    Returns:
-        The things; none if no colour is left for them, or if it would be a second person of one kind.
+    things: of the scene so far, the anchor first. slot: where the group is, such as "left" or "on". group: its number,
+    from 1. used: the pairs of kind and colour that other groups have; that of this group is added.
     """
     anchor = things[0]
     count = min(rng.choices(GROUP_SIZES, GROUP_SIZE_WEIGHTS)[0], MOST[slot])
@@ -217,12 +213,8 @@ def _group(rng: Random, things: list[Thing], slot: str, group: int, used: set[tu
 def _kind_of_group(rng: Random, things: list[Thing], slot: str, group: int, count: int) -> ThingKind:
     """The kind of thing that a group consists of: one of its slot's, or that of the group before in another colour.
 
-    Args:
-        rng: chooses.
-        things: of the scene so far: the anchor, whose kind no group has, then those of earlier groups.
-        slot: where the group is.
-        group: its number, from 1.
-        count: how many things it has.
+    things: of the scene so far: the anchor, whose kind no group has, then those of earlier groups. group: the number of
+    the group, from 1. count: how many things it has.
     """
     # Each thing of the group before is chosen with a chance of 30 %; if one is, its kind may be used again.
     again = [thing for thing in things[1:] if thing.group == group - 1 and rng.random() < 0.3]
@@ -251,20 +243,15 @@ def _pose(rng: Random, kind: ThingKind, slot: str) -> str:
 
 
 def _pattern(rng: Random, kind: ThingKind) -> str:
+    """A pattern, or "" for none, which is as likely as all patterns together; "" for a kind that has none."""
     return rng.choice(("", "", *PATTERNS)) if kind.patterned else ""
 
 
 def _holding(rng: Random, person: Thing, number: int, used: set[tuple[str, str]]) -> list[Thing]:
-    """Give a person a thing to hold, on the side away from the anchor.
+    """Give a person a random thing to hold, on the side away from the anchor; returns the person and the thing.
 
-    Args:
-        rng: draws the thing.
-        person: who is to hold it.
-        number: the person's index in the scene; the thing takes the next.
-        used: the kinds and colours already in the scene; that of the thing is added.
-
-    Returns:
-        The person, who now holds it, and the thing.
+    number: the person's index in the scene; the thing takes the next. used: the kinds and colours already in the scene;
+    that of the thing is added.
     """
     kind = KINDS[rng.choice(HELD)]
     colour = rng.choice([colour for colour in kind.colours if (kind.name, colour) not in used])
@@ -274,7 +261,7 @@ def _holding(rng: Random, person: Thing, number: int, used: set[tuple[str, str]]
     reach = 0.08 * (person.right - person.left)
     hand = person.left + reach if person.slot == "left" else person.right - reach
     middle_of_person = person.top + 0.5 * (person.bottom - person.top)
-    # These are held by a string or handle below them, others by their middle.
+    # Balloons, umbrellas and kites are held by a string or handle below them, other things by their middle.
     bottom = middle_of_person + (4 if kind.name in ("balloon", "umbrella", "kite") else height / 2)
     left = max(1.0, min(hand - width / 2, SIDE - 1.0 - width))  # inside the picture
     box = _box(left, bottom, width, height)
@@ -289,8 +276,8 @@ def place_group(rng: Random, anchor: Thing, like: Thing, count: int) -> list[Thi
     kind = KINDS[like.kind]
     slot = like.slot
     width = kind.width * SIZES[like.size]
-    height = kind.height * SIZES[like.size] * (0.62 if like.pose in ("lie", "sleep") else 1)
-    # There is one thing, half of which the anchor hides.
+    height = kind.height * SIZES[like.size] * (0.62 if like.pose in ("lie", "sleep") else 1)  # what lies is lower
+    # Behind the anchor there is one thing, about half of which the anchor hides.
     if slot.startswith("behind"):
         left = anchor.left - width * 0.55 if slot.endswith("left") else anchor.right - width * 0.45
         return [_moved(like, _box(left, anchor.bottom - 10, width, height))]
@@ -327,7 +314,10 @@ class Room(NamedTuple):
 
 
 def _room(anchor: Thing, slot: str) -> Room:
-    """The room of a slot around an anchor."""
+    """The room of a slot around an anchor.
+
+    Numbers below 1 are shares of the anchor's width or height; all others are pixels.
+    """
     kind = anchor.kind
     left = anchor.left
     top = anchor.top
@@ -366,8 +356,10 @@ class PixelBox(NamedTuple):
 
 
 def _box(left: float, floor: float, width: float, height: float) -> PixelBox:
+    """The box of a thing that stands on `floor`, a y coordinate; all four numbers in pixels."""
     return PixelBox(round(left), round(floor - height), round(left + width), round(floor))
 
 
 def _moved(thing: Thing, box: PixelBox) -> Thing:
+    """A thing like another one in a box of its own; it neither holds anything nor is held."""
     return thing._replace(**box._asdict(), holds=-1, held=-1)

@@ -74,9 +74,10 @@ def ask(address: str, model: str, tests: TestSet, place: Path, config: ScoreConf
     asked = np.array([all(answer.status != "budget" for answer in of_pair) for of_pair in answers_of_pair], bool)
     if not asked.any():
         raise ValueError(f"{model}: the budget is spent before any pair was asked: raise max_requests")
+    # (pairs asked, 6), in the order of WANTED
     replies = np.array(
-        [_read_replies(of_pair) for of_pair, whole in zip(answers_of_pair, asked, strict=True) if whole]
-    )  # (pairs asked, 6)
+        [_read_replies(of_pair) for of_pair, is_asked in zip(answers_of_pair, asked, strict=True) if is_asked]
+    )
     pairs = pairs[asked]
     counts = {
         "images": pairs["image"].nunique(),
@@ -84,7 +85,8 @@ def ask(address: str, model: str, tests: TestSet, place: Path, config: ScoreConf
         "undecided answers": int((replies == "").sum()),
         "pairs not asked, the budget is spent": int((~asked).sum()),
     }
-    return Asked(_outcomes_of_answers(tests, pairs, (replies == WANTED).astype(float)), counts)
+    is_right = replies == WANTED  # each reply compared with the one wanted there
+    return Asked(_outcomes_of_answers(tests, pairs, is_right.astype(float)), counts)
 
 
 def _read_replies(answers: Sequence[ChatAnswer]) -> list[str]:

@@ -69,7 +69,7 @@ class Vectors(NamedTuple):
         return _inner_products(self.texts, texts, self.texts, others)
 
     def texts_outranking(self, sets: Sequence[np.ndarray], true: np.ndarray) -> np.ndarray:
-        """How many texts of each of S sets are nearer to an image than its true text is.
+        """How many texts of each of S sets are at least as near to an image as its true text is.
 
         Args:
             sets: of texts, each the numbers of its texts.
@@ -81,16 +81,21 @@ class Vectors(NamedTuple):
         counts = np.empty((len(true), len(sets)), np.int64)
         if len(self.images) < len(true):  # images share vectors: the texts are scored once for each vector
             for vector, scores in enumerate(self.images @ self.texts.T):
-                images = self.vector_of == vector
+                has_vector = self.vector_of == vector  # (I,): whether an image has this vector
                 for number, texts in enumerate(sets):
-                    counts[images, number] = count_outranking_in_list(scores[texts], true[images])
+                    counts[has_vector, number] = count_outranking_in_list(scores[texts], true[has_vector])
             return counts
+        # Each image has a vector of its own.
+        image_vectors = self.images[self.vector_of]
         for number, texts in enumerate(sets):
-            counts[:, number] = count_outranking(self.texts[texts], self.images, true, _all_inner_products)
+            counts[:, number] = count_outranking(self.texts[texts], image_vectors, true, _all_inner_products)
         return counts
 
     def images_outranking(self, texts: np.ndarray, true: np.ndarray) -> np.ndarray:
-        """How many images outrank the true image, with its score (n,), of each of some texts (n,): (n,)."""
+        """How many images are at least as near to each of n texts as the text's true image is, itself included: (n,).
+
+        texts: their numbers, (n,). true: the score of the true image of each, (n,).
+        """
         return count_outranking(self.images[self.vector_of], self.texts[texts], true, _all_inner_products)
 
 
@@ -277,7 +282,7 @@ def _retrieval_outcomes(vectors: Vectors, tests: TestSet) -> Iterator[ProtocolOu
             attacked = np.unique(shown[inside])
             # (images,): how many negatives outrank the best caption of each image.
             own_negatives = np.bincount(shown[inside & beaten], minlength=images)
-            all_negatives = outranking[:, 1:][:, members].sum(1)
+            all_negatives = outranking[:, 1:][:, members].sum(1)  # column 0 is of the captions, 1 on of the operators
             for which, negatives_above in (("own", own_negatives), ("all", all_negatives)):
                 right = false_captions + negatives_above == 0
                 yield ProtocolOutcome(f"image to text, {which} negatives", group, attacked, right[attacked])

@@ -165,15 +165,9 @@ def _check_model(model: str) -> None:
 def _vectors_of_model(
     model: str, tests: TestSet, source: Path, place: Path, config: ScoreConfig, progress: Progress
 ) -> Vectors:
-    """The unit vectors that a model gives to the images and texts of a test set.
+    """The unit vectors that a model, named as KIND:PATH, gives to the images and texts of a test set.
 
-    Args:
-        model: as the user names it, KIND:PATH.
-        tests: the test set.
-        source: the run or published set that it is of.
-        place: the folder in which the vectors of an encoder are kept.
-        config: of the scoring.
-        progress: shows how far the encoder is.
+    source: the run or published set that the test set is of. place: the folder in which an encoder's vectors are kept.
     """
     kind, _, path = model.partition(":")
     if kind == "npy":

@@ -201,7 +201,7 @@ def read_test_set(source: Path, config: ScoreConfig) -> TestSet:
 
     Raises:
         FileNotFoundError: there are no negatives, or, unless `skip_missing`, an image has no file.
-        ValueError: an unknown split or operator, no file in a known format, a damaged one, or as `chosen_names`.
+        ValueError: the source lacks a split or an operator, or it has a damaged file or none in a known format.
     """
     if not source.exists():
         raise FileNotFoundError(f"{source}: no such run or published set")

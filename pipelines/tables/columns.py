@@ -30,7 +30,7 @@ class OperatorInSplit(NamedTuple):
 
 
 def kinds_of(run: Path, table: str = "negatives") -> set[OperatorInSplit]:
-    """Which operators have rows in a table of negatives, and in which splits. Raises as `read_table`."""
+    """Which operators have rows in a table of negatives, and in which splits. Raises an error if there is no table."""
     columns = list(OperatorInSplit._fields)
     kinds: set[OperatorInSplit] = set()
     for rows in read_table(run, table, columns):
@@ -77,7 +77,7 @@ def check_operators(wanted: Sequence[str], stored: Iterable[str], where: object)
 
 
 def splits_of(run: Path) -> tuple[str, ...]:
-    """The splits of a run's captions in order of occurrence, `unsplit` for captions without. Raises as `read_table`."""
+    """The splits of a run's captions in order of occurrence, `unsplit` for captions without one."""
     splits: dict[str, None] = {}  # in order, each once
     for rows in read_table(run, "captions", ["split"]):
         splits |= dict.fromkeys(rows["split"].unique().to_pylist())
@@ -115,7 +115,7 @@ def sample(
         wanted: only rows that match, see `column_filter`.
 
     Raises:
-        ValueError: n < 1, or no row matches; also as `shards_of`.
+        FileNotFoundError, ValueError: the table is missing or its manifest unreadable, n < 1, or no row matches.
     """
     if n < 1:
         raise ValueError(f"n must be >= 1, was: {n}")
@@ -148,7 +148,7 @@ def _matching_rows(shard: Shard, wanted: Wanted) -> Sequence[int]:
 
 
 def table_of(operators: Iterable[str]) -> str:
-    """ "positives" if these operators make those, "negatives" if none does; ValueError for some of both."""
+    """The table that has the rows of these operators: "positives" or "negatives"; ValueError if some are in each."""
     from ...augment.operators import OPERATORS
 
     named = sorted(operators)

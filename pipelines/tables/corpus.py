@@ -91,7 +91,7 @@ def given_table(table: Path | WholeTable, schema: pa.Schema) -> pa.Table:
 
 
 def table_of_run(folder: Path) -> WholeTable:
-    """The table in a folder as it is now, of which no shard is read. Raises FileNotFoundError, and as `hash_table`."""
+    """The table in a folder as it is now; no shard is read. Raises FileNotFoundError, or ValueError if unfinished."""
     if not has_table(folder.parent, folder.name):
         raise FileNotFoundError(f"{folder} must be a Parquet file or a folder of shards")
     return WholeTable(folder, hash_table(folder.parent, folder.name))
@@ -100,6 +100,7 @@ def table_of_run(folder: Path) -> WholeTable:
 # Both caches have room for a lexicon, its truth estimates and its balance factors.
 @lru_cache(maxsize=3)
 def _given_table_of_run(table: WholeTable, schema: pa.Schema) -> pa.Table:
+    """A table of a run, whose folder and content are the cache key."""
     return _concatenate_checked(table.folder, [shard.read() for shard in table.shards()], schema)
 
 
@@ -129,5 +130,5 @@ def load_cloze(path: Path | None) -> ClozeModel | None:
 
 @lru_cache(maxsize=1)
 def _load_cloze_file(path: Path, modified: int) -> ClozeModel:
-    # `modified` is only part of the cache key: a file that has changed since the last call is read again.
+    """The cloze model in a file. modified: is only part of the cache key, so that a file that changes is read again."""
     return ClozeModel.load(path)

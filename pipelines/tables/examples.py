@@ -62,7 +62,8 @@ def example_tables(
         options: see `PairOptions`.
 
     Raises:
-        As `pair_tables`.
+        ValueError: a shard lacks a column, or the table captions lacks a caption.
+        DamagedShardError: a shard is missing or unreadable.
     """
     options["every_caption"] = True
     tables = pair_tables(run, operators, splits, columns=COLUMNS, **options)
@@ -77,10 +78,8 @@ def example_tables(
 def _rows_to_publish(table: pa.Table, position: Mapping[str, int], p_true: Mapping[str, float]) -> pd.DataFrame:
     """The pairs of a shard as rows to publish, sorted by sentence: a caption, then the denials that were made of it.
 
-    Args:
-        table: the pairs.
-        position: of each operator, in whose order the negatives of a sentence stand.
-        p_true: by negative_id, the estimates of readers that saw the photos; others keep the estimate of the table.
+    position: of each operator, in whose order the negatives of a sentence stand. p_true: by negative_id, the estimates
+    of readers that saw the photos; other negatives keep the estimate of the table.
     """
     import pandas as pd
 

@@ -136,7 +136,7 @@ def pairs(
 
     Raises:
         FileNotFoundError: the run lacks a table.
-        ValueError: it lacks an operator or a split; also as `pair_tables`.
+        ValueError: it lacks an operator or a split, a shard lacks a column, or a negative's caption is missing.
 
     >>> pairs(Path("outputs/mine"), ["noun"], ["test"], per_operator=1).to_pandas()
     """
@@ -170,7 +170,8 @@ def pair_tables(
         options: see `PairOptions`.
 
     Raises:
-        ValueError: a shard lacks a column, or the table captions lacks a caption; also as `Shard.read`.
+        ValueError: a shard lacks a column, or the table captions lacks a caption.
+        DamagedShardError: a shard is missing or unreadable.
     """
     wanted = _Selection(operators, splits, **options)
     needs_captions = wanted.every_caption or not {*OF_CAPTIONS}.isdisjoint(columns)
@@ -247,7 +248,7 @@ def captions_with_negatives(
         options: see `PairOptions`; denials are never paired.
 
     Raises:
-        As `pair_tables`.
+        ValueError: a shard lacks a column, or the table captions lacks a caption.
     """
     columns = tuple(dict.fromkeys(("caption_id", "negative", *of_captions, *of_negatives)))
     options["every_caption"] = True
@@ -303,7 +304,8 @@ def earlier_draws(rows: pa.Table) -> np.ndarray:
 
 def equal_before(ordered: np.ndarray) -> np.ndarray:
     """For each of ordered values, how many equal ones precede it: [3, 3, 5] -> [0, 1, 0]."""
-    starts = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]])[: len(ordered)])
+    is_first = np.concatenate([[True], ordered[1:] != ordered[:-1]])[: len(ordered)]  # cut if there are no values
+    starts = np.flatnonzero(is_first)
     return np.arange(len(ordered)) - np.repeat(starts, np.diff(np.append(starts, len(ordered))))
 
 
@@ -440,7 +442,7 @@ def accepted(run: Path) -> frozenset[str]:
     A reader refuses a negative that it calls odd, true together with its caption, or true of the photo. Raises
     FileNotFoundError for a run without verdicts.
     """
-    # a verdict with a `problem` is an answer that could not be used
+    # A verdict with a `problem` is an answer that could not be used.
     verdicts = [row for table in read_table(run, "verdicts") for row in table.to_pylist() if not row["problem"]]
     # One reader who refuses a negative is enough. `false`: of the photo; None if the reader did not see it.
     read = {row["negative_id"] for row in verdicts}
@@ -471,9 +473,10 @@ def likelihoods(verdicts: Iterable[Mapping[str, Any]]) -> dict[str, float]:
     Each model that was shown the photo gives its confidence if it called the negative true, or 1 - confidence if false;
     these are averaged. A missing confidence counts as 1.
     """
-    p_true: dict[str, list[float]] = {}
+    p_true_of_readers: dict[str, list[float]] = {}
     for row in verdicts:
         if row["reading"] == "image" and not row["problem"]:
             confidence = 1.0 if row["confidence"] is None else row["confidence"]
-            p_true.setdefault(row["negative_id"], []).append(1 - confidence if row["false"] else confidence)
-    return {negative_id: fmean(values) for negative_id, values in p_true.items()}
+            p_true = 1 - confidence if row["false"] else confidence
+            p_true_of_readers.setdefault(row["negative_id"], []).append(p_true)
+    return {negative_id: fmean(values) for negative_id, values in p_true_of_readers.items()}

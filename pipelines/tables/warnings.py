@@ -65,7 +65,7 @@ def _warn_many_rejected(run: Path, counts: Mapping[str, int]) -> Iterator[str]:
     prefix = "rejected."
     by_reason = Counter({name.removeprefix(prefix): n for name, n in counts.items() if name.startswith(prefix)})
     for reason in ASKED_FOR:
-        del by_reason[reason]
+        del by_reason[reason]  # which a Counter also allows for reasons that it does not have
     rejected = by_reason.total()
     kept = counts.get("captions", 0)
     if rejected <= REJECTED * (rejected + kept):
@@ -154,13 +154,14 @@ def _warn_far_from_photos(run: Path) -> str:
     counted = dict(zip(nouns["entry"].to_pylist(), nouns["count"].to_pylist(), strict=True))
     total = sum(counted.values())
     shares = reference_shares()
-    # Those that are most of all more frequent here than there come first.
+    # First the nouns whose share among the nouns exceeds that in the reference most.
     typical = sorted(counted, key=lambda noun: (shares.get(noun, 0.0) - counted[noun] / total, noun))[:5]
     common = f"their nouns ({', '.join(typical)} …) have {nearness:.0%} in common with the reference lexicon's"
     weight = ""
     captions = manifest.counts.get("reference_captions")
     if captions is not None:
-        weight = f"; so that lexicon weighs {f'as much as {captions:,} of these captions' if captions else 'nothing'}"
+        as_much = f"as much as {captions:,} of these captions" if captions else "nothing"
+        weight = f"; so that lexicon weighs {as_much}"
     truth = read_manifest(run / "truth")
     advice = f"; {TRAIN_FURTHER}" if truth is None or not truth.identity.config.get("cloze") else ""
     return (

@@ -43,7 +43,8 @@ def read_source(source: str, left_out: Collection[str] = (), held_out: bool = Fa
     everything. left_out: ids of photos (see `photo_id`) whose captions are not read. Raises ValueError or
     FileNotFoundError, naming the source, if it cannot be read or has no such captions.
     """
-    # Distinct texts in order: texts[True] those of train splits, texts[False] the others.
+    # Distinct texts in order: texts[True] those of train splits, texts[False] the others; likewise the captions that
+    # are left out. Only at the end it is known whether the source has train splits.
     texts: dict[bool, dict[str, None]] = {True: {}, False: {}}
     captions_left_out = Counter[bool]()
     has_train_split = False
@@ -157,7 +158,7 @@ def encode(captions: Iterable[Sequence[str]], units: Units) -> list[np.ndarray]:
     end = SPECIAL.index(END)
     encoded = []
     for words in captions:
-        inner = units.to_units(words)[0][1:-1]
+        inner = units.to_units(words).units[1:-1]  # without START and END, which each piece gets
         for first in range(0, len(inner), MAX_UNITS):
             encoded.append(np.array([start, *inner[first : first + MAX_UNITS], end], np.int32))
     return encoded

@@ -162,7 +162,8 @@ class Cloze(nn.Module):
         shares = weights.softmax(-1)
         if not self.fixed_point:
             return shares
-        # As the reader of the model's file computes it: exp is looked up in a table, and shares are rounded.
+        # As the reader of the model's file computes it: exp is looked up in a table, and shares are rounded. Only the
+        # values are used here, so the exact ones, which would give the gradient, may be any.
         likely = self._look_up(EXP, weights - weights.amax(-1, keepdim=True), torch.ones(())).detach()
         rounded = self._round(likely / likely.sum(-1, keepdim=True), SHARE, ROW)
         # The value is `rounded`; the difference is a constant for autograd, so the gradient is that of `shares`.

@@ -153,9 +153,10 @@ class SurrogateNetwork(nn.Module):
         return PlaceLosses((shares[row] * projected[side, replacement]).sum(1), replacement)
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """The arrays of the model's file, by name. Raises ValueError as `stored`."""
+        """The arrays of the model's file, by name. Raises ValueError if one cannot be stored, see `arrays_to_store`."""
         weights = {name: value.detach().numpy() for name, value in self.named_parameters()}
-        # The columns of B are [v_i; e_i; v_s; e_s]. The file's reader does not divide the word vectors e by `scale`.
+        # The columns of B are [v_i; e_i; v_s; e_s]. The file's reader does not divide the word vectors e by `scale`, so
+        # B is divided. Of the four axes, the second tells the place i from the slot s, the third v from e.
         columns = weights["context.weight"].reshape(self.context.out_features, 2, 2, -1)
         scaled = columns / np.array([1.0, self.scale])[:, None]
         weights["context.weight"] = scaled.reshape(self.context.out_features, -1)
@@ -199,7 +200,7 @@ def replaced_places(model: ClozeModel, captions: Sequence[Sequence[str]], seed: 
     Args:
         model: the cloze model.
         captions: the words of each.
-        seed: of the random choice of the words, of which likely ones are taken.
+        seed: of the random choice of places, and of words among those that are likely there.
 
     Yields:
         The places that words were put into, each with all the words that were tried there.
@@ -223,7 +224,7 @@ def _likely_replacements(
     alternatives: Mapping[int, Alternatives],
     rng: np.random.Generator,
 ) -> Iterator[Replacement]:
-    """Some replacements in the caption of a number that the model finds likely.
+    """Some replacements, at random places of the caption with this number, that the model finds likely there.
 
     encoding: what it has read of the caption. alternatives: by the number of a unit, what may replace it.
     """
@@ -270,11 +271,12 @@ def _read_replacements(
     if not replacements:
         return
     texts = []
-    for number, place, unit in replacements:
-        unit_of_token = encodings[number].unit_of_token
+    for caption, place, unit in replacements:
+        # The tokens of the unit that stands in the place.
+        unit_of_token = encodings[caption].unit_of_token
         first = unit_of_token.index(place)
         end = first + unit_of_token.count(place)
-        texts.append([*words[number][:first], *model.units.names[unit].split(" "), *words[number][end:]])
+        texts.append([*words[caption][:first], *model.units.names[unit].split(" "), *words[caption][end:]])
 
     changed = [encodings[replacement.caption] for replacement in replacements]
     places = np.array([replacement.place for replacement in replacements])
@@ -285,8 +287,8 @@ def _read_replacements(
     by_direction = state_changes(model.network, changed, neighbours, np.arange(len(units)), units).astype(np.int16)
     edited = model.read_edited(changed, texts)
     rows = map(_ReadReplacement, replacements, edited, by_direction.transpose(1, 0, 2))
-    for (number, place), group in groupby(rows, key=attrgetter("caption_and_place")):
-        replaced = _replaced_place(encodings[number], place, list(group))
+    for (caption, place), group in groupby(rows, key=attrgetter("caption_and_place")):
+        replaced = _replaced_place(encodings[caption], place, list(group))
         if replaced is not None:
             yield replaced
 
@@ -395,7 +397,7 @@ def fit_to(captions: Sequence[str], model: Path, output: Path, leave_out: Path |
     short = [tokens for tokens in words if len(tokens) <= corpus.MAX_UNITS]
     replaced = list(replaced_places(loaded, short, config.seed))
     held_out = int(len(replaced) * HELD_OUT)
-    if not held_out:
+    if not held_out:  # fewer places than 1 / HELD_OUT
         raise ValueError(
             f"captions must have words of the lexicon to replace in 20 places or more, was: {len(replaced)}"
         )

@@ -332,13 +332,9 @@ class _Start(NamedTuple):
 def _prepare_start(
     words: Sequence[Sequence[str]], config: ClozeTrainingConfig, sizes: Sizes, continued: Path | None
 ) -> _Start:
-    """The network that a training starts with, new or from a file, and its vocabulary.
+    """The network that a training starts with, and its vocabulary, which has the words of the tokenised captions.
 
-    Args:
-        words: the tokenised captions, which the vocabulary is of.
-        config: with the least count of a word.
-        sizes: of a new network.
-        continued: the file of the network to train on, whose vocabulary is extended; None: a new one.
+    sizes: of a new network. continued: the file of a network to train on, whose vocabulary grows; None: a new one.
     """
     old = network.load(continued, config.dropout) if continued else None
     known = old.units.names if old else SPECIAL

@@ -106,7 +106,7 @@ def intransitive(rng: Random, form: str) -> Node:
     follows = rng.choice(WORDS["intransitive"][name])
     if follows == "down" and name in ("kneel", "crouch", "bend", "squat"):
         return node.after(leaf("down/RP/prt"))
-    if follows != "-":
+    if follows != "-":  # "-" stands for no preposition
         return node.after(location(rng, follows))
     return node.after(adverb(rng)) if chance(rng, 0.5) else node
 
@@ -474,7 +474,7 @@ def _group_of(rng: Random, kind: str) -> ClauseSubject:
     group = rng.choice(WORDS["groups"])
     many = group in ("couple", "pair", "lot", "bunch", "number") or chance(rng, 0.5)
     inner = noun_phrase(rng, kind, many=True, bare=0.95)
-    inner.left = [part for part in inner.left if part.dep in ("amod", "compound")]
+    inner.left = [part for part in inner.left if part.dep in ("amod", "compound")]  # no determiner behind "of"
     if group == "few_people":
         return ClauseSubject(leaf("people/NNS").before(leaf("a/DT/det"), leaf("few/JJ/amod")), many=True)
     head = noun(rng, group).before(leaf("a/DT/det"))

@@ -21,16 +21,8 @@ WANTING = {"want", "like", "love", "hate", "need", "prefer", "expect"}
 NOMINAL_DEPS = {"nsubj", "nsubjpass", "dobj", "pobj", "attr", "dative", "conj", "ROOT", "appos"}
 CLAUSE_MARKERS = ("cop", "aux", "aux:pass", "nsubj", "nsubj:pass", "nsubj:outer", "csubj", "expl")
 FINITE = ("VBD", "VBZ", "VBP", "MD")
-WITHIN_VERB = (
-    "nsubj",
-    "nsubj:pass",
-    "aux",
-    "aux:pass",
-    "mark",
-    "obl",
-    "advmod",
-    "advcl",
-)  # stay with a verbal predicate
+# Labels of dependents that stay with a predicate that is a verb.
+WITHIN_VERB = ("nsubj", "nsubj:pass", "aux", "aux:pass", "mark", "obl", "advmod", "advcl")
 LEADING = ("advmod", "obl:unmarked", "nmod:unmarked", "obl:npmod", "obl:tmod", "nummod")
 ROOT_LEVEL = ("punct", "discourse", "vocative", "parataxis", "advcl", "cc", "mark", "list", "nsubj", "aux", "expl")
 # Labels that a preposition takes over from its nominal, instead of prep.
@@ -38,7 +30,10 @@ OWN_LABEL = ("root", "conj", "parataxis", "ccomp", "appos", "list")
 
 
 def read_clear(path: Path, hosts: tuple[str, ...] | None = None) -> Iterator[Tree]:
-    """Yield the sentences of a UD file converted to CLEAR, where that is possible; parameters as in `read_conllu`."""
+    """Yield the sentences of a UD file converted to CLEAR, where that is possible.
+
+    hosts: if given, only documents whose `meta::sourceURL` is on one of these.
+    """
     for tree in read_conllu(path, hosts):
         converted = convert(tree)
         if converted is not None:
@@ -53,8 +48,8 @@ def convert(ud: Tree) -> Tree | None:
     if UNCONVERTIBLE & set(ud.deps) or "_" in ud.tags:
         return None
     tree = ud.copy()
-    copulas = [head for head, dep in zip(tree.heads, tree.deps, strict=True) if dep == "cop"]
-    if len(set(copulas)) < len(copulas):
+    predicates = [head for head, dep in zip(tree.heads, tree.deps, strict=True) if dep == "cop"]  # one of each copula
+    if len(set(predicates)) < len(predicates):
         return None
     for convert_in_place in PASSES:
         convert_in_place(tree)
@@ -196,7 +191,8 @@ def _adverb_belongs_to_clause(tree: Tree, adverb: int, copula: int, predicate: i
     if word in ("not", "n't", "never", "also", "still"):
         return True
     if tree.pos[predicate] in ("ADJ", "ADV"):
-        return not (word in DEGREE or word.endswith("ly") and adverb + 1 == predicate)
+        is_of_degree = word in DEGREE or (word.endswith("ly") and adverb + 1 == predicate)
+        return not is_of_degree
     cases = [case for case in tree.children(predicate, "case") if case < predicate]
     # "is right in front": `raise_prepositions` attaches it to the preposition.
     if cases:
@@ -212,6 +208,7 @@ def chain_conjuncts(tree: Tree) -> None:
         for conjunct in tree.children(first, "conj"):
             if conjunct < first:
                 continue
+            # The first word of the conjunct: a conjunction or comma before it joins it to the previous one.
             others = [child for child in tree.children(conjunct) if tree.deps[child] not in ("cc", "punct")]
             start = min([conjunct, *others])
             for child in tree.children(conjunct, "cc", "punct"):
@@ -391,9 +388,9 @@ def convert_clauses(tree: Tree) -> None:
         elif dep == "expl":
             tree.deps[word] = "nsubj"
             for clause in tree.children(head, "csubj"):
-                infinitive = any(tree.tags[child] == "TO" for child in tree.children(clause))
+                is_infinitive = any(tree.tags[child] == "TO" for child in tree.children(clause))
                 if clause > head:
-                    tree.deps[clause] = "xcomp" if infinitive else "ccomp"
+                    tree.deps[clause] = "xcomp" if is_infinitive else "ccomp"
         elif dep == "xcomp" and head >= 0:
             _convert_xcomp(tree, word, head)
         elif dep == "mark" and tree.tags[word] == "TO":
@@ -408,17 +405,22 @@ def convert_clauses(tree: Tree) -> None:
 
 
 def _convert_xcomp(tree: Tree, word: int, head: int) -> None:
-    """Convert an xcomp of UD: a complement whose subject is the subject or the object of its head."""
+    """Convert an xcomp of UD: a complement whose subject is the subject or the object of its head.
+
+    "sees a man jumping" and "sees a man jump": jumping, jump; "looks happy": happy; "paint it red": red.
+    """
     objects = [child for child in tree.children(head, "obj") if child < word]
     tag = tree.tags[word]
     pos = tree.pos[word]
-    marked = any(tree.tags[child] == "TO" for child in tree.children(word))
+    has_to = any(tree.tags[child] == "TO" for child in tree.children(word))
     if pos in ("VERB", "AUX"):
         if not objects:
-            return
-        if tag == "VBG":
+            return  # "starts to run" stays xcomp
+        # "sees a man jump", "wants a man to jump": the object is the subject of the complement.
+        takes_subject = tree.lemmas[head] in WANTING if has_to else tag in ("VB", "VBN")
+        if tag == "VBG":  # "sees a man jumping"
             tree.attach(word, objects[0], "acl")
-        elif tag in ("VB", "VBN") and not marked or marked and tree.lemmas[head] in WANTING:
+        elif takes_subject:
             tree.deps[word] = "ccomp"
             tree.attach(objects[0], word, "nsubj")
     elif pos == "ADJ":

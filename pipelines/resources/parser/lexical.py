@@ -28,6 +28,8 @@ VERB_TAGS = ("VB", "VBD", "VBG", "VBN", "VBP", "VBZ")
 BE = ("be", "am", "is", "are", "was", "were", "been", "being", "'s", "'m", "'re", "’s", "’m", "’re")
 NOMINAL_DEPS = ("nsubj", "nsubjpass", "dobj", "pobj", "dative", "attr", "conj", "ROOT", "appos", "pcomp")
 IDENTITY = ["", ""]  # the rule that keeps a word as it is
+# Pairs of an ending and what replaces it. A pair of equal endings keeps words that end so, such as all that do not end
+# in "s": so an uninflected noun has a lemma. Of several lemmas that are found, the last known one counts.
 RULES: dict[str, list[list[str]]] = {
     "noun": [
         *([letter, letter] for letter in ascii_lowercase if letter != "s"),
@@ -90,9 +92,8 @@ def lemma_tables() -> dict[str, LemmaTable]:
 def _irregular_lemmas(published: Table, index: Mapping[str, set[str]]) -> dict[str, dict[str, list[str]]]:
     """The lemmas of irregular forms, by part of speech.
 
-    Args:
-        published: the exceptions of spacy-lookups-data, with several lemmas for some forms, the usual one first.
-        index: the known lemmas, by part of speech.
+    published: the exceptions of spacy-lookups-data, with several lemmas for some forms, the usual one first. index: the
+    known lemmas, by part of speech.
     """
     exceptions: dict[str, dict[str, list[str]]] = {}
     # The published exceptions of single words. Adverbs have some ("best"), but no rules or index.
@@ -148,7 +149,7 @@ def _is_plural(word: str, index: set[str]) -> bool:
     """Whether a word is the regular plural (-s, -es) of a known lemma."""
     if word.endswith(("ss", "us", "is")) or word[-1] != "s" or len(word) < 4:
         return False
-    return word[:-1] in index or word.endswith("es") and word[:-2] in index
+    return word[:-1] in index or (word.endswith("es") and word[:-2] in index)
 
 
 def _remove_shadowing(rules: list[list[str]], exceptions: dict[str, list[str]], index: set[str]) -> None:

@@ -200,7 +200,7 @@ def without_final_stop(tree: Tree) -> Tree:
     last = len(tree) - 1
     if last < 1 or tree.tags[last] != "." or tree.heads[last] < 0 or tree.children(last):
         return tree
-    return select(tree, list(range(last)), tree.heads.index(-1))
+    return select(tree, kept=list(range(last)), root=tree.heads.index(-1))  # the root's head is -1
 
 
 def fragments(tree: Tree, rng: Random) -> Iterator[Tree]:
@@ -221,7 +221,7 @@ def fragments(tree: Tree, rng: Random) -> Iterator[Tree]:
         phrase = tree.subtree(noun)
         is_contiguous = phrase[-1] - phrase[0] + 1 == len(phrase)
         if 3 <= len(phrase) <= 14 and is_contiguous:
-            yield select(tree, phrase, noun)
+            yield select(tree, kept=phrase, root=noun)
             return
 
 
@@ -237,7 +237,7 @@ def _without_auxiliary(tree: Tree, verb: int) -> Tree | None:
         return None
     auxiliary = auxiliaries[0]
     subject = subjects[0]
-    # A slice, which is empty for generated trees: they have no lemmas.
+    # A slice, which for generated trees is empty, where an index would raise an error: they have no lemmas.
     if tree.deps[auxiliary] != "aux" or tree.lemmas[auxiliary : auxiliary + 1] != ["be"]:
         return None
     if tree.tags[subject][:2] != "NN" or subject > verb:
@@ -246,7 +246,7 @@ def _without_auxiliary(tree: Tree, verb: int) -> Tree | None:
     phrase = tree.copy()
     phrase.attach(subject, tree.heads[verb])
     phrase.attach(verb, subject, "acl")
-    return select(phrase, sorted(words), subject)
+    return select(phrase, kept=sorted(words), root=subject)
 
 
 def select(tree: Tree, kept: list[int], root: int) -> Tree:

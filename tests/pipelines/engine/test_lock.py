@@ -142,7 +142,7 @@ def test_one_writer_on_a_store_whose_lock_is_written_anew(store, monkeypatch):
     (f"anna, process {os.getpid()} on {platform.node()}", 60, True),
     (ENDED, 60, False),
     ("", 60, True),
-])  # fmt: skip
+], ids=["elsewhere", "elsewhere, long ago", "this process", "ended", "unknown"])  # fmt: skip
 def test_stale_locks_are_told_from_live_ones(owner, stale_seconds, lives, monkeypatch, capsys):
     monkeypatch.setattr(lock, "STALE_SECONDS", stale_seconds)
     monkeypatch.setattr(lock, "SETTLE_SECONDS", 0)
