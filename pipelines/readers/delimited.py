@@ -217,12 +217,14 @@ def rows(lines: Iterable[str], delimiter: str, width: int) -> Iterator[Delimited
 def _lines_until_closed(
     record: str, following: Iterator[str], delimiter: str, width: int, example: Sequence[str]
 ) -> list[str]:
-    """The further lines of a record whose first line ends inside a quoted field; none if its quote is never closed,
-    that is, not before a line that is a record of its own.
+    """The further lines of a record whose first line ends inside a quoted field.
+
+    None if its quote is not closed before a line that is a record of its own, or within MAX_QUOTED characters, or if
+    what it closes is no good record.
 
     Args:
         record: its first line.
-        following: the lines after that.
+        following: the lines after that, read as far as needed.
         delimiter: of the file.
         width: how many fields a record has.
         example: the fields of a record that is good.
@@ -235,7 +237,7 @@ def _lines_until_closed(
         record = f"{record}\n{line}"
         fields = cut(record, delimiter) if '"' in line else None
         if fields is not None and fields.problem != OPEN:
-            is_one_record = not fields.problem and len(fields.values) <= width
+            is_one_record = not fields.problem and len(fields.values) <= width  # the last fields may be left out
             return further if is_one_record else []
     return []
 

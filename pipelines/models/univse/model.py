@@ -249,7 +249,8 @@ class UniVSE(EmbeddingModel):
         n = len(words)
         if not n:
             return self.image.linear.weight.new_empty(0, self.image.linear.out_features)
-        return self.text(words.flatten(), torch.arange(0, 3 * n + 1, 3), torch.arange(n))
+        offsets = torch.arange(0, 3 * n + 1, 3)  # a triple is a text of three words
+        return self.text(words.flatten(), offsets, torch.arange(n))  # of all n texts, in their order
 
     def sequences(self, texts: RunTexts, rows: Tensor, triples: Tensor) -> Sequences:
         """Unit vectors, by ψ in one pass, of texts `rows` (B,) and of triples (n, 3), word ids."""

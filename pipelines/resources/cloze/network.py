@@ -133,7 +133,7 @@ class Cloze(nn.Module):
         return self._quantise(self.embedding.weight, LARGEST)
 
     def _read_states(self, gru: nn.GRU, vectors: Tensor) -> Tensor:
-        """The states of a GRU after each vector, (captions, length, states); vectors: (captions, length, words)."""
+        """The states of a GRU after each vector, (captions, length, states); vectors: (captions, length, width)."""
         if not self.fixed_point:
             states: Tensor = gru(vectors)[0]
             return states
@@ -149,6 +149,7 @@ class Cloze(nn.Module):
             from_reset, from_update, from_candidate = (state @ weight + state_bias).chunk(3, -1)
             reset = reset + from_reset
             update = update + from_update
+            # The values are those of the tables; the exact functions beside them give the gradients.
             reset = self._look_up(SIGMOID, reset, torch.sigmoid(reset))
             update = self._look_up(SIGMOID, update, torch.sigmoid(update))
             candidate = candidate + reset * from_candidate
@@ -349,15 +350,16 @@ class LoadedCloze(NamedTuple):
 
 
 def load(path: Path, dropout: float = 0.0) -> LoadedCloze:
-    """Load a model file to train it on: its vocabulary, and its network in fixed point, without its surrogate.
+    """Load a model file to train it on: its vocabulary, and its network in fixed point.
 
-    dropout: of the network, in training. Raises FileNotFoundError or ValueError, naming the file, if it is missing or
+    The parts that are fitted after the network, its surrogate and the model of raters, are left out. dropout: of the
+    network, in training. Raises FileNotFoundError or ValueError, naming the file, if it is missing or
     damaged.
     """
     units, arrays = read_model(path)
-    words = arrays["embedding.weight"].shape[1]
+    width = arrays["embedding.weight"].shape[1]  # of a word's vector
     states = len(arrays["query.bias"])
-    sizes = Sizes(words=words, states=states, hidden=len(arrays["hidden.bias"]), heads=len(arrays["distance"]))
+    sizes = Sizes(words=width, states=states, hidden=len(arrays["hidden.bias"]), heads=len(arrays["distance"]))
     net = Cloze(len(units.names), sizes, dropout)
     parameters = {name: torch.from_numpy(arrays[name]) for name in net.state_dict() if name in arrays}
     net.load_state_dict(parameters)

@@ -64,9 +64,12 @@ def caption_trees(count: int, rng: Random) -> list[Tree]:
 
 
 def verb(entry: str, form: str) -> Node:
-    """Return a verb of the vocabulary ("ride", "cut_up", "cross-country_ski") as VBG, VBZ, VBP, VB or VBN."""
+    """Return a verb of the vocabulary, such as "ride" or "cut_up", as VBG, VBZ, VBP, VB or VBN.
+
+    A noun may stand before it, with a hyphen: of "cross-country_ski" as VBG, "cross", "-" and "country_skiing".
+    """
     first, dash, word = entry.rpartition("-")
-    if word == "cut_up":
+    if word == "cut_up":  # the only verb with a particle
         return verb("cut", form).after(leaf("up/RP/prt"))
     front = [leaf(f"{first}/NN/npadvmod"), leaf("-/HYPH/punct")] if dash else []
     return Node(inflected(word, form), form, left=front)
