@@ -182,8 +182,8 @@ def _write_proposals(
     inputs = hash_inputs(run, ("captions",))
     manifest = read_manifest(run / "proposals") if has_table(run, "proposals") else None
     if manifest is not None and manifest.identity.stage == NAME and dict(manifest.identity.inputs) == inputs:
-        # The budget is no part of the description. A larger one adds answers, so that their hash is another one; nothing
-        # else may differ.
+        # The budget is no part of the description. A larger one adds answers, so that their hash is another one.
+        # Nothing else may differ.
         continues = {**manifest.identity.config, "answers": ""} == {**described, "answers": ""}
         execution = replace(execution, overwrite=execution.overwrite or continues)
     proposals = pd.DataFrame(list(rows), columns=ROW)
