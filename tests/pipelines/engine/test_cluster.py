@@ -237,10 +237,12 @@ def test_the_page_s_function_for_slurm_submits_this_job_script(tmp_path, monkeyp
 def test_workers_without_negcap_are_named_and_left_out_whenever_they_come(
     run, tmp_path, expected, dask_processes, capsys
 ):
-    (tmp_path / "sitecustomize.py").write_text(WITHOUT_NEGCAP)
+    bare = tmp_path / "bare"
+    bare.mkdir()
+    (bare / "sitecustomize.py").write_text(WITHOUT_NEGCAP)
     dask_processes.start_scheduler_here()
     address = dask_processes.address()
-    dask_processes.start_worker(PYTHONPATH=str(tmp_path))
+    dask_processes.start_worker(PYTHONPATH=str(bare))
     why = r"\(ModuleNotFoundError: No module named 'negcap'\): install this version of negcap, "
     with pytest.raises(ClusterError, match=rf"^the worker tcp://127.0.0.1:\d+ cannot run negcap {why}"):
         run_toys(run, scheduler=address)  # there is no other worker
@@ -249,7 +251,7 @@ def test_workers_without_negcap_are_named_and_left_out_whenever_they_come(
     with Client(address, set_as_default=False) as other, closing(executor(scheduler=address)) as pool:
         other.wait_for_workers(2)
         assert len(pool.client.nthreads()) == 2
-        dask_processes.start_worker(PYTHONPATH=str(tmp_path))
+        dask_processes.start_worker(PYTHONPATH=str(bare))
         other.wait_for_workers(3)
         run_toys(run, pool=pool)
     assert tree(run) == expected
