@@ -538,6 +538,12 @@ def pronoun_edits(
     return edits
 
 
+def gender_of_pronoun(word: str) -> str:
+    """The gender of a pronoun: "male" for "his", "thing" for "its", "plural" for "they"; "" for other words."""
+    gender_and_form = _PRONOUNS.get(word)
+    return "" if gender_and_form is None else gender_and_form[0]
+
+
 def is_pronoun_of(caption: Caption, noun: int, pronoun: Token) -> bool:
     """Whether a pronoun for things ("it", "its", "they", "them", "their") stands for the noun at a token."""
     kind, _ = _PRONOUNS.get(pronoun.lower, ("", ""))

@@ -11,7 +11,8 @@ from typing import NamedTuple
 from ..caption import Caption, Token, cached_on_caption
 from .boundaries import HYPHENS, in_one_sentence
 from .coreference import may_corefer
-from .grammar import NUMBERS, is_pronoun_of, is_third_person
+from .grammar import NUMBERS, gender_of_pronoun, is_pronoun_of, is_third_person
+from .semantic_classes import gender
 
 NOUN_POS = ("NOUN", "PROPN")
 # What begins a noun phrase that takes up a thing the caption has spoken of.
@@ -267,6 +268,19 @@ def is_taken_up(caption: Caption, noun: int) -> bool:
         if member.token > noun and not member.noun and member.word in (*MEMBERS, "rest"):
             return True
     return any(pronoun.index > noun and is_pronoun_of(caption, noun, pronoun) for pronoun in caption.pronouns)
+
+
+def speaks_of_one_of(caption: Caption, noun: int, sex: str) -> bool:
+    """Whether a caption goes on with "he" or "she" of one of several persons: "three **women** … at **her** phone".
+
+    noun: the token of the persons, a plural; sex: theirs, male or female. False if a singular noun of this sex stands
+    before the pronoun, which may mean that person.
+    """
+    for pronoun in caption.pronouns:
+        if pronoun.index > noun and gender_of_pronoun(pronoun.lower) == sex:
+            before = caption.tokens[: pronoun.index]
+            return not any(token.tag == "NN" and gender(token.lemma) == sex for token in before)
+    return False
 
 
 def is_single(caption: Caption, noun: int) -> bool:

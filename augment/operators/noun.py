@@ -12,7 +12,7 @@ from ..evidence import Evidence
 from ..language.boundaries import begins_sentence
 from ..language.grammar import pronoun_edits, with_article
 from ..language.negation import is_unsettled
-from ..language.reference import has_further, is_taken_up, listed_nouns, other_mentions
+from ..language.reference import has_further, is_taken_up, listed_nouns, other_mentions, speaks_of_one_of
 from ..language.semantic_classes import (
     GROUPS,
     gender,
@@ -110,6 +110,11 @@ class ReplaceNoun(ReplacingOperator):
         if semantic_class(new) != semantic_class(slot.entry):
             whole = evidence.caption.whole
             if is_taken_up(whole, evidence.caption.first_token + slot.noun):
+                row.reason = row.reason or "dangling_pronoun"
+        sex = gender(slot.entry)
+        if slot.plural and sex in ("male", "female") and gender(new) != sex:
+            whole = evidence.caption.whole
+            if speaks_of_one_of(whole, evidence.caption.first_token + slot.noun, sex):
                 row.reason = row.reason or "dangling_pronoun"
         return row
 
