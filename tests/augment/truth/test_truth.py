@@ -14,7 +14,8 @@ from negcap.augment.reproducible import sigmoid
 from negcap.augment.rows import Row
 from negcap.augment.truth import fit
 from negcap.augment.truth.contradiction import likely_violation
-from negcap.augment.truth.estimates import Associations, Transitions, Truth
+from negcap.augment.truth.entailment import leaves_open
+from negcap.augment.truth.estimates import Associations, Transition, Transitions, Truth
 from negcap.augment.truth.fit import EntailedEntries, WordsOfCaption, count_pairs, count_transitions, estimate_truth
 from negcap.schemas.captions import TRUTH
 from negcap.schemas.fields import check as check_table
@@ -131,6 +132,24 @@ def test_what_siblings_often_say_is_likelier_true_and_the_word_that_makes_it_so_
     evidence.image.p_true(noun("sink"), kitchen[0])
     reason, word, sibling = likely_violation(noun("sink"), evidence)
     assert (reason, sibling) == ("likely_true", kitchen[1].caption_id) and word in ("stove", "kitchen")
+
+
+@pytest.mark.parametrize(("agreeing", "captions"), [(0, 2), (1, 2), (3, 5)])
+def test_a_transition_s_probability_is_logistic_in_its_odds_and_in_who_agrees(truth, agreeing, captions):
+    calibration = {**truth.calibration, "numeral": (0.3, 0.7, -1.1, 0.4)}
+    transition = Transition("one", "dog", "two")
+    logit = 0.3 + 0.7 * truth.log_odds("numeral", transition) - 1.1 * np.log1p(agreeing) + 0.4 * np.log(captions)
+    p_true = replace(truth, calibration=calibration).p_transition("numeral", transition, agreeing, captions)
+    assert p_true == pytest.approx(1 / (1 + np.exp(-logit)), abs=1e-4)
+
+
+@pytest.mark.parametrize(("kind", "old", "new", "is_open"), [
+    ("noun", "surfer", "man", True), ("noun", "man", "couple", False), ("noun", "man", "woman", False),
+    ("attribute", "red", "old", True), ("attribute", "red", "blue", False),
+    ("preposition", "on", "at", True), ("preposition", "on", "under", False), ("numeral", "two", "one", True),
+])  # fmt: skip
+def test_what_a_word_leaves_open(kind, old, new, is_open):
+    assert leaves_open(kind, old, new) is is_open
 
 
 def test_images_of_one_caption_tell_nothing():
