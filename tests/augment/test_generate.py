@@ -195,3 +195,7 @@ def test_no_operator_is_without_negatives_of_the_sample(rows):
         first = Counter(row["replacement"] for row in rows.negatives if row["operator"] == name and row["draw"] == 0)
         assert len(first) >= words, name
         assert max(first.values()) <= share * first.total(), name
+
+
+def test_every_operator_may_make_one_negative_of_a_caption_however_few_are_asked_for():
+    assert {NegativesConfig(per_family=1).quota(name) for name in OPERATORS} == {1}
