@@ -31,9 +31,9 @@ class Augmenter:
     """Makes negatives of batches of texts: in a collate function, `datasets.map` or a DataLoader worker.
 
     Create it once and call it for every batch. It is picklable; its resources are loaded once per process, at the first
-    call, which takes some seconds. Calls with one text take 3 to 5 times as long per text as calls with 16 or 128
-    (48 instead of 154 or 229 captions per second of one core): call it in a collate function, not in
-    `Dataset.__getitem__`.
+    call, which takes some seconds. A call takes texts, and gives for each a list of at most `n` negatives. Call it with
+    many texts, in a collate function and not in `Dataset.__getitem__`: one core makes negatives of 48 texts per second
+    one by one, of 154 in calls with 16 texts, and of 229 in calls with 128.
 
     Examples:
         >>> augment = Augmenter(n=2, seed=1)

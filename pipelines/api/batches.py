@@ -51,14 +51,14 @@ Sample: TypeAlias = Any  # an entry of a sample that something else reads: a tex
 
 
 class CaptionBatch(TypedDict, total=False):
-    """B captions, each with its image and up to k negatives.
+    """A dictionary of B captions, each with its image and up to k negatives.
 
     Attributes:
         image_id: B ids.
         image: B paths of image files or, with a transform, a tensor (B, …); absent without a folder of images.
         caption: B texts, or a tensor (B, …) of a tokenizer.
-        negatives: B lists of k texts, or a tensor (B, k, …).
-        mask: (B, k) bool, False where a caption has no further negative, and `negatives` the empty text.
+        negatives: B lists of k texts, or a tensor (B, k, …). The empty text stands where a caption has fewer.
+        mask: a tensor (B, k) of bool, False where the empty text stands.
     """
 
     image_id: list[str]
@@ -174,7 +174,10 @@ class Negatives(IterableDataset[CaptionBatch]):
         return batch
 
     def set_epoch(self, epoch: int) -> None:
-        """Choose the order and the negatives of an epoch; also for workers that are kept from one to the next."""
+        """Choose the order and the negatives of an epoch, 0 at first.
+
+        Call it before each epoch with its number, else all epochs are alike. It also reaches persistent workers.
+        """
         self._epoch.fill_(epoch)
 
     @property
@@ -244,8 +247,8 @@ class NegativesByKey:
     """Joins negatives to samples by their keys: a map function for `webdataset`, `datasets`, or a loop of one's own.
 
     A sample is a dict with `__key__`, the id of its image in the run, and its caption. It is returned with `negatives`,
-    k texts in random order or a tensor (k, …) of a tokenizer, and `mask`, (k,) bool, which is False where the caption
-    has no further negative, and `negatives` the empty text. Which of a caption's negatives are taken is drawn by
+    k texts in random order or a tensor (k, …) of a tokenizer, and `mask`, (k,) bool. Where the caption has fewer, the
+    empty text stands in `negatives`, and `mask` is False. Which of a caption's negatives are taken is drawn by
     PyTorch's random numbers, which differ in each epoch and worker.
 
     In memory are 12 bytes per image, and the last 16 shards of negatives that were asked for: samples should come as

@@ -71,7 +71,7 @@ def negatives(
         captions: a list of sentences, each with an image of its own; or a pandas DataFrame, Arrow table or
             datasets.Dataset with a column of captions and one of images (names, paths or embedded ones with a path).
             Captions of the same image are siblings: what one of them says is never made a negative of another.
-        operators: a preset (`vse-c`, `univse`, `negation`, `all`), an operator's name, or several names; None: `vse-c`.
+        operators: a preset (`vse-c`, `benchmark`, `all` …), an operator's name, or several names; None: `vse-c`.
         lexicon: where replacements and their weights come from: `own`, counted from these captions; `reference`,
             shipped with negcap; or the folder of a run. `auto` means both: the counts of these captions plus those of
             the reference lexicon, which weigh as much as 5,000 captions, less if these are far from everyday photos;
@@ -172,22 +172,22 @@ def build(
 ) -> Path:
     """Make a whole run as `negcap build` does: its captions, their parses, and their negatives, as Parquet tables.
 
-    Between these it makes the counts that decide what is drawn: lexicon (which words captions use, and where), truth
-    (what is true although no caption says so) and balance (weights, so that no word is typical of negatives).
+    It also makes the tables of counts by which replacements are chosen: lexicon (which words captions use, and where),
+    truth (what is true although no caption says so) and balance (weights, so that no word is typical of negatives).
 
     Args:
         captions: a file, folder or URL in any format that `negcap build` reads, or captions in memory as `negatives`
             takes them.
         output: the folder of the run, on a local disk or on a store (`s3://bucket/run` …). Tables that are already
             there and up to date are kept.
-        operators: as in `negatives`.
+        operators: an operator, several, or a preset such as `benchmark`; None: those of `vse-c`.
         workers: number of worker processes; None: one per core. A script that starts workers must guard its entry
             point with `if __name__ == "__main__"`.
         scheduler: a Dask scheduler (`tcp://host:port`, a scheduler file, or `module:function` that returns a cluster),
             or `synchronous` to run in this process; None: local worker processes.
-        overwrite: whether to replace tables that were made with other settings or input.
+        overwrite: whether to replace tables that were made with other settings or input; if not, they are an error.
         progress: whether to show progress on stderr.
-        settings: as in `negatives`.
+        settings: those of `negatives`, by name, such as `per_family=4` or `seed=1`.
 
     Returns:
         The folder of the run.
@@ -234,7 +234,7 @@ def read(
     """Read a table of a run, optionally only the rows of some operators or splits.
 
     `negatives` and `refined` get one more column, `p_good`: the estimated probability that a negative is sensible and
-    false, by which `negcap refine` chooses. It compares over operators.
+    false, by which `negcap refine` chooses. Values of different operators can be compared.
 
     Args:
         run: the folder of the run, on a local disk or on a store.

@@ -60,7 +60,8 @@ class NegativesLoss(nn.Module):
     (Yuksekgonul et al. 2023). All processes must have equally many images, and equally many negatives of each.
 
     Attributes:
-        mask: (B, k) bool, which negatives of the next batch there are, where a trainer calls the loss without it.
+        mask: (B, k) bool, which of a batch's negatives there are, for trainers that call the loss without this
+            argument; it holds until it is set anew. The arguments of a call are those of `forward`.
     """
 
     def __init__(self) -> None:
@@ -192,6 +193,8 @@ def train_openclip(
 ) -> None:
     """Train a model of OpenCLIP on batches with negatives, by OpenCLIP's own `train_one_epoch`.
 
+    The loss is `NegativesLoss`.
+
     Args:
         model: of `open_clip.create_model(…, output_dict=True)`, on its device; in several processes in a
             `DistributedDataParallel`.
@@ -200,7 +203,7 @@ def train_openclip(
         optimizer: of the model's parameters.
         epochs: passes over the batches.
         steps: batches of this process in an epoch; None: as many as the loader has.
-        scheduler: called with the number of each step before it, such as `open_clip_train.scheduler.cosine_lr`.
+        scheduler: called before each step with its number, such as `open_clip_train.scheduler.cosine_lr`.
         scaler: a GradScaler, for precision amp.
         precision: as OpenCLIP has it: fp32, amp, amp_bf16, pure_bf16 …
         **arguments: further ones of OpenCLIP's trainer, such as grad_clip_norm or log_every_n_steps.
@@ -244,11 +247,13 @@ def train_transformers(
 ) -> Library:
     """Train a CLIPModel of transformers on batches with negatives, by transformers' own `Trainer`, which is returned.
 
+    The loss is `NegativesLoss`.
+
     Args:
         model: a `transformers.CLIPModel`.
         batches: each of B images and captions with up to k negatives, as tensors, such as a DataLoader of `Negatives`
-            gives; `caption` and `negatives` are `input_ids`, padded to one length. Each process has its own batches:
-            nothing is shared out.
+            gives; `caption` and `negatives` are `input_ids`, padded to one length. Each process reads batches of its
+            own: the trainer does not divide them among processes.
         arguments: the `transformers.TrainingArguments`: epochs, learning rate, where to save.
         steps: batches of this process in an epoch; None: as many as the loader has.
         padding: the id of the padding token; None: that of the model's config.
