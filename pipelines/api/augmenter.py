@@ -61,14 +61,15 @@ class Augmenter:
             operators: a preset (`vse-c`, `univse`, `all`), an operator's name, or several names.
             n: the maximum number of negatives per text; they are taken from the operators in turn.
             seed: seed of the random choices; the same seed gives the same negatives.
-            max_true: the highest estimated probability that one more caption of the image would make a negative true,
-                None: 0.025.
+            max_true: the highest allowed probability that a negative is true after all, estimated as the probability
+                that one more caption of the image would say so; None: 0.025.
             spacy_model: an installed spaCy pipeline or its folder; None: the shipped parser.
             cloze: the file of a cloze model of your own, by which replacements are drawn; None: the shipped one.
-            preferred_unnatural: the highest estimated probability that a rater calls a negative unnatural; None: 0.25.
-                Lower ones give fewer and more natural negatives.
-            max_unnatural: fallback limit: if noun, preposition, object, attribute or shuffle would yield nothing for
-                a text, its best candidate is kept up to this p_unnatural (p_compatible included); None: 0.35.
+            preferred_unnatural: the highest allowed probability, as estimated, that a rater calls a negative unnatural;
+                None: 0.25. Lower ones give fewer and more natural negatives.
+            max_unnatural: if one of the operators noun, preposition, object, attribute and shuffle would yield nothing
+                for a text, its best candidate is still kept if the probability that a rater finds any fault with it
+                (unnatural, or possible together with the text) is at most this; None: 0.35.
 
         Raises:
             ValueError: a setting has an invalid value, or a model cannot be read.

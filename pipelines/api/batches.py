@@ -89,10 +89,10 @@ class Negatives(IterableDataset[CaptionBatch]):
 
     Args:
         run: the folder of a run with captions and negatives.
-        negatives: k, negatives per caption: a random choice, new in every epoch. A caption with fewer gets all it has,
-            and the batch's mask is False for the rest.
+        negatives: k, negatives per caption, drawn anew for each epoch that `set_epoch` sets. A caption with fewer gets
+            all it has, and the batch's mask is False for the rest.
         batch_size: B, captions per batch.
-        split: only captions of these splits; all, with a warning, of a run without splits.
+        split: only captions of these splits; all if empty or, with a warning, if the run has no splits.
         operators: only negatives of these operators; all if empty.
         refined: only negatives that `negcap refine` kept.
         images: the folder of the image files, or None if only ids are wanted.
@@ -100,7 +100,7 @@ class Negatives(IterableDataset[CaptionBatch]):
         tokenize: makes a tensor (n, …) of n texts.
         seed: equal seeds give equal batches.
         shuffle: whether each epoch has its own random order; otherwise it is the order of the run.
-        drop_last: leave out a last batch that is smaller, and batches that not every rank would get one of.
+        drop_last: leave out a last batch that is smaller, and the last batches if there is not one for every rank.
         rank: the number of this process, from 0; None: that of torch.distributed if it is initialized, else 0. A rank
             gets every batch whose number is `rank` modulo `ranks`.
         ranks: the number of all processes; None: that of torch.distributed if it is initialized, else 1.

@@ -73,9 +73,9 @@ def negatives(
             Captions of the same image are siblings: what one of them says is never made a negative of another.
         operators: a preset (`vse-c`, `benchmark`, `all` …), an operator's name, or several names; None: `vse-c`.
         lexicon: where replacements and their weights come from: `own`, counted from these captions; `reference`,
-            shipped with negcap; or the folder of a run. `auto` means both: the counts of these captions plus those of
-            the reference lexicon, which weigh as much as 5,000 captions, less if these are far from everyday photos;
-            or `own`, if a setting says how to count (min_count, min_concreteness, concreteness, attributes).
+            shipped with negcap; or the folder of a run. `auto`: the counts of your captions plus those of the
+            reference lexicon, which weigh as much as 5,000 captions, or less if yours are far from everyday photos.
+            With min_count, min_concreteness, concreteness or attributes, `auto` is the same as `own`.
         rejections: whether to return the rejected candidates too, each with its `reason`.
         settings: other options of `negcap build`, as keywords: seed, per_family, max_true, min_count, image_column,
             caption_column, truth_column, keep_columns, spacy_model, cloze, max_unnatural, limit, strict … (`negcap
