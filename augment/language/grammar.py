@@ -162,8 +162,6 @@ def agreement_edits(caption: Caption, noun: int, *, plural: bool) -> list[Edit] 
         finite = caption.first_dependent(verb.index, "aux", "auxpass") or verb  # the word that shows agreement
         if agreeing and _has_clause_between(caption, max(agreeing), finite.index):
             return None  # "a man speaks as a machine runs and | makes a hiss": which of them makes it
-        if agreeing and "while" in caption.lowered[max(agreeing) + 1 : finite.index]:
-            return None  # "a door stands open, while another door, also red, | is shut", parsed as one subject's verbs
         if plural and _is_of_another(caption, verb, noun):
             return None
         if _has_counted_predicate(caption, verb, noun, plural=plural):
@@ -227,7 +225,11 @@ def _has_counted_predicate(caption: Caption, verb: Token, noun: int, *, plural: 
 
 
 def _has_clause_between(caption: Caption, first: int, last: int) -> bool:
-    """Whether another finite verb, with a subject behind token `first`, stands between two tokens."""
+    """Whether another clause stands between two tokens: a finite verb with a subject behind token `first`, or "while",
+    as the parse may have one subject for both verbs of "a door **is** open, while another door, also red, **is** shut".
+    """
+    if "while" in caption.lowered[first + 1 : last]:
+        return True
     for token in caption.tokens[first + 1 : last]:
         subjects = caption.dependents(token.index, "nsubj", "nsubjpass")
         if token.tag in ("VBZ", "VBP", "VBD") and any(subject.index > first for subject in subjects):
@@ -446,7 +448,7 @@ def _agreeing_verbs(caption: Caption, noun: Token, *, plural: bool) -> Iterator[
     head = caption.tokens[noun.head]
     listed = caption.has_dependent(noun.index, "conj")
     is_subject = noun.dep in ("nsubj", "nsubjpass")
-    exists = caption.has_dependent(head.index, "expl") or follows_inverted_verb(caption, noun)  # "there is a dog"
+    exists = is_said_to_be_there(caption, noun)
     agreeing: list[Token] = []
     if not listed and noun.dep != "conj":
         if (is_subject and head.index != noun.index) or (noun.dep == "attr" and exists):
@@ -468,13 +470,15 @@ def _agreeing_verbs(caption: Caption, noun: Token, *, plural: bool) -> Iterator[
         yield head
 
 
-def follows_inverted_verb(caption: Caption, noun: Token) -> bool:
-    """Whether a noun is the subject of a "be" that stands before it, although the parse has it as a predicate.
+def is_said_to_be_there(caption: Caption, noun: Token) -> bool:
+    """Whether a noun behind a verb names what is there, and not what something is: "there **is a dog**".
 
-    "Above the windows **is a balcony**".
+    Also without "there": "above the windows **is a balcony**", which the parse has as a predicate.
     """
     verb = caption.tokens[noun.head]
-    if noun.dep != "attr" or verb.index > noun.index or caption.has_dependent(verb.index, "nsubj", "expl", "csubj"):
+    if caption.has_dependent(verb.index, "expl"):
+        return True
+    if noun.dep != "attr" or verb.index > noun.index or caption.has_dependent(verb.index, "nsubj", "csubj"):
         return False
     # "A man stands and **is** a doctor": the verb shares the subject of the one that it is joined to.
     return verb.dep != "conj" or caption.word(verb.index - 1) not in ("and", "or", "but", "then", "also")

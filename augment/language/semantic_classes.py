@@ -266,7 +266,7 @@ class Prepositions:
     same: another spelling or wording of an entry -> the entry.
     never_inserted: entries that replace none.
     idioms, governors, owned: words that form a set phrase with a preposition.
-    beside: entries that express nearness.
+    beside: entries that leave open what else is there, so that their object is not replaced.
     symmetric: those that hold in both directions.
     sets: of each entry, the numbers of the sets in VSE-C's Table 8 that have it.
     relations: entry -> its relation in space, such as the one of "near" and "next to".

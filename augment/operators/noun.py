@@ -107,32 +107,33 @@ class ReplaceNoun(ReplacingOperator):
             edits.update(again.edits)
             row.reason = row.reason or again.reason
         row.edits = tuple(sorted(edits))
-        if semantic_class(new) != semantic_class(slot.entry):
-            whole = evidence.caption.whole
-            if is_taken_up(whole, evidence.caption.first_token + slot.noun):
-                row.reason = row.reason or "dangling_pronoun"
+        # What the whole caption goes on to say of the thing has to fit the new noun.
+        whole = evidence.caption.whole
+        noun = evidence.caption.first_token + slot.noun
         sex = gender(slot.entry)
-        if slot.plural and sex in ("male", "female") and gender(new) != sex:
-            whole = evidence.caption.whole
-            if speaks_of_one_of(whole, evidence.caption.first_token + slot.noun, sex):
-                row.reason = row.reason or "dangling_pronoun"
+        is_other_sort = semantic_class(new) != semantic_class(slot.entry)
+        are_of_other_sex = slot.plural and sex in ("male", "female") and gender(new) != sex
+        if (is_other_sort and is_taken_up(whole, noun)) or (are_of_other_sex and speaks_of_one_of(whole, noun, sex)):
+            row.reason = row.reason or "dangling_pronoun"
         return row
 
     def violation(self, row: Row, evidence: Evidence, lexicon: Lexicon) -> Violation | None:
-        """Why the new noun may be true: a noun of this caption or a sibling may name the same thing; or it is a place.
+        """Why the new noun may be true: a noun of this caption or a sibling may name the same thing, or it is a place
+        or clothes.
 
-        A place does not exclude a thing in it: who is "at a table" may be "at a restaurant".
+        A place does not exclude a thing in it: who is "at a table" may be "at a restaurant". Nor do clothes exclude
+        what somebody is in: who is "in a wheelchair" may be "in a suit".
         """
+        caption = evidence.caption
         by_noun = noun_violation(row.replaced, row.replacement, evidence, lexicon)
         if by_noun is not None and by_noun.sibling_id is None:
             return by_noun
-        is_object = bool(row.tokens) and evidence.caption.tokens[row.tokens[0]].dep == "pobj"
+        is_object = bool(row.tokens) and caption.tokens[row.tokens[0]].dep == "pobj"
         if is_object and is_furnishing(row.replaced) and is_location(row.replacement):
             return Violation("overlap_in_caption", row.replaced)
-        # Who is "in a wheelchair" may be "in a suit".
-        if is_object and row.tokens and evidence.caption.word(evidence.caption.tokens[row.tokens[0]].head) == "in":
-            if is_worn(row.replacement) and not is_worn(row.replaced):
-                return Violation("overlap_in_caption", row.replaced)
+        becomes_clothes = is_worn(row.replacement) and not is_worn(row.replaced)
+        if is_object and becomes_clothes and caption.word(caption.tokens[row.tokens[0]].head) == "in":
+            return Violation("overlap_in_caption", row.replaced)
         return by_noun
 
 

@@ -15,8 +15,8 @@ from ..language.concreteness import is_abstract
 from ..language.coreference import may_corefer, related_or_same_person
 from ..language.grammar import (
     agreement_edits,
-    follows_inverted_verb,
     indefinite_article,
+    is_said_to_be_there,
     is_third_person,
     pronoun_edits,
 )
@@ -244,8 +244,7 @@ def _is_replaceable(caption: Caption, slot: Slot, lexicon: Lexicon) -> bool:
     if not all(caption.has_dependent(index, "det", "poss") for index in conjuncts):
         return False  # "a man and woman": one article for both
     # "The man is a doctor" says what he is, and "a doctor" in "a man, a doctor, …" too: neither counts more things.
-    exists = caption.has_dependent(noun.head, "expl") or follows_inverted_verb(caption, noun)  # "on it is a clock"
-    predicate = noun.dep == "attr" and not exists
+    predicate = noun.dep == "attr" and not is_said_to_be_there(caption, noun)
     return not predicate and noun.dep not in ("appos", "npadvmod", "compound", "oprd")
 
 
