@@ -51,9 +51,15 @@ UNREAL = HABITS | frozenset(
 )
 # Before "of the …" they leave open what the others do: "one of the boys wears a red hat".
 PARTS_OF_GROUP = frozenset(
-    "half third thirds quarter quarters fifth fifths percent fraction portion part majority minority "
-    "many several some most few any either".split()
+    "half third thirds quarter quarters fifth fifths percent % fraction portion part majority minority bulk "
+    "handful couple number dozens many several some most few any either".split()
 )
+# Of them, those that need no "the" behind "of": "the majority of people", "twenty percent of cars".
+SHARES = frozenset("third thirds quarter quarters fifth fifths percent % fraction majority minority bulk".split())
+# As a subject they stand for some of a group: "some sit on benches, others on the grass".
+SOME_OF_GROUP = frozenset("some others many several most few".split())
+# After "every", they say that the others are passed over: "every second car is red".
+EVERY_NTH = frozenset("other second third fourth fifth tenth".split())
 # What holds for all things of a kind may hold for all of another: "all the men wear hats", "everything on the shelf".
 UNIVERSAL = ("all", "every", "each", "any")
 UNIVERSAL_PRONOUNS = frozenset("everyone everybody everything anyone anybody anything".split())
@@ -282,29 +288,52 @@ def _top_of_doubt(caption: Caption, word: Token) -> Token | None:
     # "Everyone runs", "all run".
     if word.lower in UNIVERSAL_PRONOUNS or (word.lower in UNIVERSAL and word.dep in SUBJECTS):
         return word
-    # "Most boys run", "every other boy runs".
-    is_most = word.lower == "most" and word.dep == "amod"
-    if is_most or (word.lower == "every" and caption.word(word.index + 1) == "other" and word.dep == "det"):
-        return _clause_of_subject(caption, above)
+    # "Most boys run", "every other boy runs", "half the boys run".
+    is_half = word.lower == "half" and caption.word(word.index + 1) in OF_GROUP
+    if is_half or (word.lower == "most" and word.dep == "amod") or (word.lower == "every" and caption.word(word.index + 1) in EVERY_NTH and word.dep == "det"):
+        return _clause_of_share(caption, above)
+    # "Some sit on benches".
+    if word.lower in SOME_OF_GROUP and word.dep in SUBJECTS:
+        return _clause_of_share(caption, word)
+    # "Nine out of ten people", "two out of every five seats".
+    if is_second_of_ratio(caption, word.index):
+        return _clause_of_share(caption, word)
     # "All men"; but "each other" says nothing of all.
     if word.lower in UNIVERSAL and word.dep in ("det", "predet"):
         return None if above.lower == "other" else above
     # "One of the boys runs", "one in three of the boys runs".
     if word.lower == "of" and _is_part_of_group(caption, word, above):
-        share = caption.tokens[caption.tokens[above.head].head]  # "one" of "one in three"
-        is_ratio = above.dep == "pobj" and number_of(above.lower) is not None and number_of(share.lower) is not None
-        return _clause_of_subject(caption, share if is_ratio else above)
+        return _clause_of_share(caption, above)
     return None
 
 
-def _clause_of_subject(caption: Caption, noun: Token) -> Token:
-    """The verb whose subject a noun is; the noun itself if it is no subject."""
-    verb = caption.tokens[noun.head]
-    return verb if noun.dep in SUBJECTS and verb.pos in ("VERB", "AUX") else noun
+def is_second_of_ratio(caption: Caption, number: int) -> bool:
+    """Whether the number at this token tells of how many things a first one is a part: "nine out of **ten** people"."""
+    if number_of(caption.word(number)) is None:
+        return False
+    before = number - 1
+    if caption.word(before) == "every":
+        before -= 1
+    if caption.word(before) == "of" and caption.word(before - 1) == "out":
+        before -= 1
+    elif caption.word(before) != "in" and caption.word(number - 1) != "every":
+        return False  # "two of three dogs" has no share of all dogs
+    return number_of(caption.word(before - 1)) is not None
+
+
+def _clause_of_share(caption: Caption, part: Token) -> Token:
+    """The verb that stands behind a part of a group and that this belongs to; the part itself if there is none.
+
+    That is "have" for "a third" in "around a third of the boats have blue sails", whatever the parse makes of "around".
+    """
+    verb = next(_verbs_above(caption, part), part)
+    return verb if verb.index > part.index else part
 
 
 def _is_part_of_group(caption: Caption, word: Token, above: Token) -> bool:
     """Whether "of" (`word`) follows what tells a part of a group (`above`): "half of the dogs", "two of these"."""
+    if above.lower in SHARES and any(object.tag == "NNS" for object in caption.dependents(word.index, "pobj")):
+        return True
     is_part = above.lower in PARTS_OF_GROUP or number_of(above.lower) is not None
     return is_part and caption.word(word.index + 1) in OF_GROUP
 

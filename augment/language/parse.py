@@ -269,7 +269,9 @@ def repair_parse(columns: Mapping[str, np.ndarray], lengths: np.ndarray, strings
 def _repair_ways(
     columns: Mapping[str, np.ndarray], among: Callable[[np.ndarray, Iterable[str]], np.ndarray], strings: StringStore
 ) -> None:
-    """Turn "up" or "down" after a verb of GOING into a preposition whose object follows it: "walks down a street".
+    """Turn "up" or "down" into a preposition where its object follows: "walks down a street", "pushes a cart up a hill".
+
+    That is so after a verb of GOING, and after one that has an object of its own before the particle.
 
     columns: TAG, DEP, HEAD and LEMMA of all tokens, see `repair_parse`; the first three are changed. among: tells of
     each hash in an array whether it is that of one of some labels. strings: a spaCy StringStore.
@@ -277,16 +279,21 @@ def _repair_ways(
     deps = columns["DEP"]
     heads = columns["HEAD"]
     lemmas = columns["LEMMA"]
-    is_way = among(deps, ("prt",)) & among(lemmas, WAYS) & among(lemmas[heads], GOING)
+    is_way = among(deps, ("prt",)) & among(lemmas, WAYS)
     if not is_way.any():
         return
+    is_going = among(lemmas[heads], GOING)
     is_object = among(deps, ("dobj",))
     for way in np.flatnonzero(is_way).tolist():
         verb = heads[way]
         objects = np.flatnonzero(is_object & (heads == verb))
         following = objects[objects > way]
-        # Directly after it: all words between depend on the object, as "a" in "down a street" does.
-        if len(following) and (heads[way + 1 : following[0]] == following[0]).all():
+        if not len(following) or not (is_going[way] or objects[0] < way):
+            continue
+        # Directly after it: all words between depend on the object, as "a" in "down a street" does. "Gives a thumbs up
+        # sign" has nothing between, and is no way.
+        between = heads[way + 1 : following[0]]
+        if (between == following[0]).all() and (is_going[way] or len(between)):
             columns["TAG"][way] = strings.add("IN")
             deps[way] = strings.add("prep")
             deps[following[0]] = strings.add("pobj")
