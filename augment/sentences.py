@@ -16,6 +16,7 @@ from .language.boundaries import ENDS
 from .language.grammar import pronoun_edits
 from .language.reference import other_mentions
 from .language.semantic_classes import gender
+from .mentions import mentioned_verbs
 from .rows import Row
 from .slots.nouns import numeral_value
 
@@ -138,7 +139,8 @@ def repeated_elsewhere(row: Row, sentence: Caption) -> str | None:
     """The word by which another sentence of the caption says again what a row changes; None if none does.
 
     A thing is named again in "**A plane** is flying. **The plane** has two propellers", see
-    `negcap.augment.language.reference`; an attribute or place is given to the same thing again.
+    `negcap.augment.language.reference`; an attribute or place is given to the same thing again, or a verb is repeated:
+    "An elephant **walks** along a road. Its calf **walks** close beside it."
     """
     if sentence.part_of is None or not row.tokens or not row.replaced:
         return None
@@ -148,6 +150,9 @@ def repeated_elsewhere(row: Row, sentence: Caption) -> str | None:
         others = (other for other in sentences_of(sentence.whole) if other is not sentence)
         is_given_again = any(mention in mentions_of(other)[row.change] for other in others)
         return mention[0] if is_given_again else None
+    if row.change == "verb":
+        others = (other for other in sentences_of(sentence.whole) if other is not sentence)
+        return row.replaced if any(row.replaced in mentioned_verbs(other) for other in others) else None
     if row.change not in ("noun", "numeral", "negated_noun"):
         return None
     first = sentence.first_token

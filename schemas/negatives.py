@@ -94,7 +94,7 @@ REASONS = {  # of rejections, and what each means
     "interchangeable": "the exchange does not change the meaning",
     "dangling_pronoun": "a pronoun would lose the word it refers to",
     "ungrammatical": "the sentence around the change cannot be made grammatical",
-    "said_again": "another sentence of the caption speaks of the same thing again, and would contradict it",
+    "said_again": "the caption speaks of the same thing again, mostly in another sentence, and would contradict it",
     "unchanged": "the text would stay the same",
     "caption_says_so": "it is true according to the caption itself",
     "sibling_says_so": "it is true according to another caption of the image",

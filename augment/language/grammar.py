@@ -411,7 +411,10 @@ def _has_stray_verb(caption: Caption, noun: Token, *, plural: bool) -> bool:
         before = tokens[token.index - 1]
         if plural and token.tag in ("NNS", "NN") and token.dep != "compound" and is_third_person(token.lower):
             is_numbered = before.tag == "CD" and before.head == token.index and before.dep == "compound"
-            if token.dep == "acomp" or is_numbered:
+            # "With a ladder on its roof | backs", where the verb passes for what the roof belongs to.
+            is_part = before.head == token.index and before.tag in ("NN", "JJ")
+            is_owned = is_part and caption.has_dependent(token.index, "poss")
+            if token.dep == "acomp" or is_numbered or is_owned:
                 return True
     return False
 

@@ -290,7 +290,11 @@ def _top_of_doubt(caption: Caption, word: Token) -> Token | None:
         return word
     # "Most boys run", "every other boy runs", "half the boys run".
     is_half = word.lower == "half" and caption.word(word.index + 1) in OF_GROUP
-    if is_half or (word.lower == "most" and word.dep == "amod") or (word.lower == "every" and caption.word(word.index + 1) in EVERY_NTH and word.dep == "det"):
+    if (
+        is_half
+        or (word.lower == "most" and word.dep == "amod")
+        or (word.lower == "every" and caption.word(word.index + 1) in EVERY_NTH and word.dep == "det")
+    ):
         return _clause_of_share(caption, above)
     # "Some sit on benches".
     if word.lower in SOME_OF_GROUP and word.dep in SUBJECTS:

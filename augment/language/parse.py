@@ -284,7 +284,14 @@ def _repair_ways(
         return
     is_going = among(lemmas[heads], GOING)
     is_object = among(deps, ("dobj",))
+    # "Pulls his sled up (the hill)", whose particle has an object by the parse.
+    has_object = np.zeros(len(deps), bool)
+    has_object[heads[among(deps, ("pobj",))]] = True
     for way in np.flatnonzero(is_way).tolist():
+        if has_object[way]:
+            columns["TAG"][way] = strings.add("IN")
+            deps[way] = strings.add("prep")
+            continue
         verb = heads[way]
         objects = np.flatnonzero(is_object & (heads == verb))
         following = objects[objects > way]

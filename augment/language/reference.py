@@ -33,6 +33,12 @@ SINGLE = frozenset("single lone sole solitary".split())  # "a single dog": there
 APPOSING = frozenset([",", "(", *HYPHENS])
 HEDGES = frozenset("maybe perhaps probably possibly likely namely mostly apparently".split())
 MUTUAL = (("each", "other"), ("one", "another"))
+# What animals of all kinds have, and things a side or a place; and whom or what any may belong to.
+COMMON_PARTS = frozenset(
+    "head face mouth nose eye ear neck back body leg foot paw tail side belly stomach tongue tooth fur hair skin front end "
+    "top bottom edge corner surface center middle color colour own owner master trainer keeper baby young child mother "
+    "parent mate friend family herd reflection shadow way toy food ball bed home name place path life collar leash".split()
+)
 
 
 @cached_on_caption
@@ -61,8 +67,11 @@ def other_mentions(caption: Caption, noun: int) -> tuple[int, ...]:
 
 
 def _heads_phrase(token: Token) -> bool:
-    """Whether a noun is a thing of its own, and not a part of another noun's phrase, such as "dog" of "dog house"."""
-    return token.dep not in ("compound", "nmod", "npadvmod", "poss")
+    """Whether a noun is a thing of its own, and not a part of another noun's phrase, such as "dog" of "dog house".
+
+    The owner of something is a thing of its own: "an owl … **The bird's** eyes".
+    """
+    return token.dep not in ("compound", "nmod", "npadvmod")
 
 
 def _is_definite(caption: Caption, noun: Token) -> bool:
@@ -268,6 +277,23 @@ def is_taken_up(caption: Caption, noun: int) -> bool:
         if member.token > noun and not member.noun and member.word in (*MEMBERS, "rest"):
             return True
     return any(pronoun.index > noun and is_pronoun_of(caption, noun, pronoun) for pronoun in caption.pronouns)
+
+
+def has_part_of_its_own(caption: Caption, noun: int) -> bool:
+    """Whether a caption says of a thing or an animal that it has what not all of its sort have: "a **deer** … its antlers".
+
+    noun: the token of the thing. What all have is in `COMMON_PARTS`: "a dog with its tongue out".
+    """
+    for pronoun in caption.pronouns:
+        if pronoun.dep != "poss" or pronoun.index < noun or caption.tokens[pronoun.head].lemma in COMMON_PARTS:
+            continue
+        if is_pronoun_of(caption, noun, pronoun):
+            return True
+        # "The tower is tall. A flag hangs from a pole on **its** roof": the subject of a sentence before may be meant.
+        is_subject = caption.tokens[noun].dep in ("nsubj", "nsubjpass", "ROOT")
+        if is_subject and pronoun.lower == "its" and not in_one_sentence(caption, noun, pronoun.index):
+            return True
+    return False
 
 
 def speaks_of_one_of(caption: Caption, noun: int, sex: str) -> bool:

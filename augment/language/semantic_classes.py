@@ -33,12 +33,14 @@ class Overlaps(NamedTuple):
     implied: for each noun, the nouns that it implies ("rider" implies "horse").
     persons: words for persons that are male, female, child, adult or any.
     vague: nouns that name no particular thing.
+    supports: what things are on: the lists "carried", "furniture" and "floors".
     """
 
     groups: dict[str, set[str]]
     implied: dict[str, frozenset[str]]
     persons: dict[str, frozenset[str]]
     vague: frozenset[str]
+    supports: dict[str, frozenset[str]]
 
 
 @cache
@@ -56,7 +58,11 @@ def noun_overlap_table() -> Overlaps:
         for noun, same in pairs_within_groups(product(names.split(", "), members)):
             groups[noun].add(same)
     return Overlaps(
-        groups=dict(groups), implied=table["implies"], persons=table["persons"], vague=table["vague"]["words"]
+        groups=dict(groups),
+        implied=table["implies"],
+        persons=table["persons"],
+        vague=table["vague"]["words"],
+        supports=table["supports"],
     )
 
 
@@ -169,6 +175,32 @@ is_body_part = _is_in_any_class("body_part.n.01")  # "eye", "paw"
 is_worn = _is_in_any_class("clothing.n.01", "footwear.n.01", "headdress.n.01")
 
 
+_is_furniture = _is_in_any_class("furniture.n.01")
+_is_structure_or_vehicle = _is_in_any_class("structure.n.01", "conveyance.n.03")
+
+
+@cache
+def may_support_both(old: str, new: str) -> bool:
+    """Whether what is on or in the thing `old` may at once be on or in the thing `new`, which stands under or around it.
+
+    "Glasses on a newspaper" may be "on a desk", who sits "on a bench" may sit "on a porch" or "at a market"; and who
+    sits "on a porch" may sit "on a bench" there.
+    """
+    supports = noun_overlap_table().supports
+    old_head = head_word(old)
+    new_head = head_word(new)
+    old_is_furniture = _is_furniture(old) or old_head in supports["furniture"]
+    new_is_furniture = _is_furniture(new) or new_head in supports["furniture"]
+    new_is_place = new_head in supports["floors"] or is_location(new) or _is_structure_or_vehicle(new)
+    if old_head in supports["carried"]:
+        return new_is_furniture or new_is_place
+    if old_is_furniture:
+        return new_is_place
+    if old_head in supports["floors"]:
+        return new_is_furniture
+    return is_furnishing(old) and is_location(new)
+
+
 # Dimensions whose words mean something else, or age, when they describe persons: "a black man", "a little boy".
 NOT_OF_PERSONS = {"colour", "pattern", "size", "material", "lightness", "years"}
 WARMTH = frozenset({"heat"})
@@ -265,7 +297,7 @@ class Prepositions:
     phrases: by first word, prepositions of several words, longer ones first.
     same: another spelling or wording of an entry -> the entry.
     never_inserted: entries that replace none.
-    idioms, governors, owned: words that form a set phrase with a preposition.
+    idioms, bare_idioms, governors, owned: words that form a set phrase with a preposition.
     beside: entries that leave open what else is there, so that their object is not replaced.
     symmetric: those that hold in both directions.
     sets: of each entry, the numbers of the sets in VSE-C's Table 8 that have it.
@@ -280,6 +312,7 @@ class Prepositions:
     same: dict[str, str]
     never_inserted: frozenset[str]
     idioms: frozenset[str]
+    bare_idioms: frozenset[str]
     governors: frozenset[str]
     owned: dict[str, frozenset[str]]
     beside: frozenset[str]

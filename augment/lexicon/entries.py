@@ -54,6 +54,9 @@ REFERENCE_CAPTIONS = 5_000
 LEAST_OF_FAR = 2
 # Nouns, attributes and verbs: of these each corpus has its own, where prepositions and numerals are the same in all.
 TOPICAL_KINDS = tuple(name for name, kind in KINDS.items() if kind.least_count is None)
+# A word that a context never has, where by chance it would have it at least so often, does not go with it. Readers call 84 %
+# of 31 nouns odd behind such an attribute ("brick" before "girl"), and 48 % of 21 where it were 2 to 4 times.
+EXPECTED_BY_CHANCE = 4.0
 TINY = 1e-300  # avoids a division by 0
 ENTRY = ["kind", "entry"]
 KEY = ["kind", "entry", "place"]
@@ -144,6 +147,18 @@ class Entries:
         number = self.number.get(entry)
         prior = self.priors.get(form)
         return number is not None and prior is not None and prior[number] > -inf  # -inf: too rare, see `priors`
+
+    def avoids(self, entry: str, context: str) -> bool:
+        """Whether the corpus never has an entry in a context, although both are frequent: "leather" before "floor"."""
+        number = self.number.get(entry)
+        of_context = self.layout.contexts.get(context)
+        if number is None or of_context is None:
+            return False
+        rows = self._rows(of_context)
+        if (self.layout.seen_entries[rows] == number).any():
+            return False
+        expected = self.counts[number] * self.seen[rows].sum() / self._words_counted
+        return bool(expected >= EXPECTED_BY_CHANCE)
 
     @cached(SLOTS)
     def without_form(self, form: str) -> np.ndarray:

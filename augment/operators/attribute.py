@@ -6,22 +6,37 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from ..caption import Caption, cached, read_only
+from ..caption import Caption, cached, cached_on_caption, read_only
 from ..edits import replace_tokens
 from ..evidence import Evidence
 from ..language.concreteness import is_abstract
 from ..language.coreference import may_corefer
 from ..language.grammar import with_article
 from ..language.negation import is_unsettled
-from ..language.semantic_classes import are_incompatible, attribute_table, attributes_may_both_hold
+from ..language.semantic_classes import (
+    are_incompatible,
+    attribute_table,
+    attributes_may_both_hold,
+    is_location,
+    is_person,
+)
 from ..lexicon.lexicon import Lexicon
 from ..mentions import mentioned_attributes
-from ..rows import Row
+from ..rows import SAID_AGAIN, Row
 from ..slots.nouns import Slot, attribute_slots
 from ..truth.contradiction import Violation, said_by_caption, said_by_sibling
 from .replacement import ReplacingOperator, Unfit
 
 ONE = ("one", "ones")  # stands for a noun that the caption has named: "a red car and a blue one"
+ALSO = frozenset("also too likewise matching same".split())
+CONTRAST = frozenset("but yet while whereas although though unlike".split())
+# What is on a thing in another colour: "red with black spots". A comparative says this of the old colour.
+MARKS = frozenset(
+    "spot stripe patch dot dots marking speck streak blotch freckle trim edge edging accent print".split()
+)
+COMPARED = frozenset("lighter darker brighter paler".split())
+EMPTY = frozenset("empty deserted vacant bare".split())
+TIDY = frozenset("clean neat tidy organized spotless".split())
 
 
 class ReplaceAttribute(ReplacingOperator):
@@ -33,13 +48,11 @@ class ReplaceAttribute(ReplacingOperator):
         Parts of a phrase ("a leather jacket") and attributes of abstract nouns ("a dynamic element") are left out.
         """
         caption = evidence.caption
-        # "A red car and a blue one. The **red** one …": with another colour nobody would know which one that is.
-        whole = caption.whole
-        of_one = {whole.word(token.index - 1) for token in whole.tokens if token.lower in ONE}
+        told_apart = _words_that_tell_apart(caption.whole)
         return [
             slot
             for slot in attribute_slots(caption)
-            if slot.entry not in of_one
+            if slot.entry not in told_apart
             and not is_unsettled(caption, slot.start)
             and not is_unsettled(caption, slot.noun)
             and evidence.encoding.is_unit(slot.start)
@@ -74,7 +87,58 @@ class ReplaceAttribute(ReplacingOperator):
         if any(word == row.replacement or attributes_may_both_hold(row.replacement, word) for word in unnamed):
             return Violation("caption_says_so", row.replacement)
         noun = caption.tokens[row.tokens[1]].lemma
+        is_colour = "colour" in attribute_table().dimensions.get(row.replacement, ())
+        if row.replaced in ("dark", "bright") and is_colour and is_location(noun):
+            return Violation("caption_says_so", row.replaced)  # a dark room may be white
+        if _contradicts_rest(caption, row):
+            return Violation(SAID_AGAIN, noun)
         return attribute_violation(row.replacement, noun, evidence)
+
+
+@cached_on_caption
+def _words_that_tell_apart(caption: Caption) -> frozenset[str]:
+    """The attributes by which a caption tells things apart, or which it says of a further thing.
+
+    "A red car and a blue one. The **red** one …", "two cars, one **red** and one **silver**": with another colour nobody
+    would know which one that is. "A **black** suit, and his umbrella is also **black**": "also" would be wrong.
+    """
+    words = set[str]()
+    for token in caption.tokens:
+        if token.lower in ONE:
+            words.add(caption.word(token.index - 1))
+            is_alone = caption.tokens[token.head].pos not in ("NOUN", "PROPN") or token.head <= token.index
+            if is_alone and token.index + 1 < len(caption.tokens):
+                words.add(caption.word(token.index + 1))
+    if not ALSO.isdisjoint(caption.lowered):
+        words.update(word for word in set(caption.lowered) if caption.lowered.count(word) > 1)
+    return frozenset(words)
+
+
+def _contradicts_rest(caption: Caption, row: Row) -> bool:
+    """Whether the rest of a sentence does not go with a new attribute.
+
+    It has this attribute in a contrast ("the cat is asleep, but the kitten is **awake**"), or says what is on the thing
+    in this colour ("red with **black** spots"), or what is in an **empty** or **tidy** place.
+    """
+    new = row.replacement
+    if new in caption.lowered and not CONTRAST.isdisjoint(caption.lowered):
+        return True
+    for token in caption.tokens:
+        if token.lemma in MARKS:
+            colours = {word.lower for word in caption.dependents(token.index, "amod", "compound")}
+            if new in colours or not COMPARED.isdisjoint(colours):
+                return True
+    if new not in EMPTY and new not in TIDY:
+        return False
+    noun = caption.tokens[row.tokens[1]]
+    above = caption.tokens[noun.head]
+    contains = any(preposition.lower in ("with", "of") for preposition in caption.dependents(noun.index, "prep"))
+    if new in TIDY:
+        return contains
+    acts = noun.dep == "nsubj" and above.pos == "VERB"  # "a desk holds two monitors"
+    has_clause = caption.has_dependent(noun.index, "relcl", "acl")  # "a market where vendors sell fruit"
+    has_people = any(token.pos == "NOUN" and is_person(token.lemma) for token in caption.tokens)
+    return contains or acts or has_clause or has_people
 
 
 def _is_said_again(caption: Caption, slot: Slot, other: Slot) -> bool:

@@ -216,11 +216,13 @@ def _is_replaceable(caption: Caption, slot: Slot, lexicon: Lexicon) -> bool:
     if is_no_thing and noun.lemma not in COLLECTIVE:
         return False
     # "There were eight slices, and now only three remain": the other number has to fit.
-    is_limited_elsewhere = any(
-        word == "only" and number_of(caption.word(index + 1)) is not None and index + 1 != slot.start
+    limited = [
+        index + 1
         for index, word in enumerate(caption.lowered)
-    )
-    if is_limited_elsewhere:
+        if word == "only" and number_of(caption.word(index + 1)) is not None
+    ]
+    # Nor does it go with "a table for four, but only two are there", whichever of the two numbers changes.
+    if limited and (limited != [slot.start] or "but" in caption.lowered):
         return False
     # "At most five birds sit" denies that more do, which a higher number would assert.
     if any(slot.noun in denial.scope and denial.word != slot.start for denial in denials(caption)):
@@ -254,6 +256,9 @@ def _has_one_of_its_own(caption: Caption, noun: int) -> bool:
         for thing in caption.dependents(preposition.index, "pobj"):
             is_one = thing.tag == "NN" and caption.has_dependent(thing.index, "det", "poss")
             if preposition.lower in ("in", "with") and is_one and (is_worn(thing.lemma) or is_body_part(thing.lemma)):
+                return True
+            # "A toilet with the lid up".
+            if preposition.lower == "with" and is_one and caption.word(caption.phrase_start(thing.index)) == "the":
                 return True
     clauses = [*caption.dependents(noun, "acl", "relcl")]
     if caption.tokens[noun].dep == "nsubj":
@@ -321,13 +326,16 @@ def _edits_to_other_number(caption: Caption, slot: Slot, lexicon: Lexicon) -> li
     pronouns = pronoun_edits(caption, slot.noun, old_gender=old_gender, new_noun=noun.lemma, plural=is_to_plural)
     if verbs is None or pronouns is None or (is_to_plural and _has_one_of_its_own(caption, noun.index)):
         return None
-    # "Two dancers stretch their leg": each has one of its own.
+    # "Two dancers stretch their leg", "two soldiers kiss their wife": each has one of its own.
     changed = {edit.start for edit in pronouns}
     for owner in caption.pronouns:
         owned = caption.tokens[owner.head]
         is_own = owner.start in changed and owner.dep == "poss" and owned.tag == "NN"
-        if is_to_plural and is_own and (is_worn(owned.lemma) or is_body_part(owned.lemma)):
+        if is_to_plural and is_own and (is_worn(owned.lemma) or is_body_part(owned.lemma) or is_person(owned.lemma)):
             return None
+    # "The tower is tall. **A flag** hangs from a pole on **its** roof", which is that of the tower.
+    if pronouns and caption.first_token:
+        return None
     # Without edits of pronouns, an "it" or "its" behind a thing that becomes several may still mean it.
     if not pronouns and old_gender == "thing":
         later = (token for token in caption.pronouns if token.index > slot.noun)

@@ -227,6 +227,7 @@ def _is_in_set_phrase(caption: Caption, use: Slot, above: Token) -> bool:
     return (
         caption.word(use.start - 1) in (*ARTICLES, "the")  # "an out of focus picture"
         or (object.lemma in table.idioms and (is_next or is_one_word))  # "at night", "in the background"
+        or (object.lemma in table.bare_idioms and is_next)  # "on stage"
         or any(token.index == use.end for token in caption.dependents(use.end - 1, "prep"))  # "off | of a wall"
         or above.lemma in table.governors  # "wrapped in paper"
         or use.entry in table.owned.get(above.lemma, ())  # "waits on a man"

@@ -93,7 +93,7 @@ def test_what_another_sentence_says_is_true_of_the_caption():
 
 def row_of(sentence: Caption, change: str, old: str, new: str) -> Row:
     at = next(token.index for token in sentence.tokens if token.lemma == old)
-    return Row(change, (), (at,), old if change == "noun" else "a", new)  # type: ignore[arg-type]
+    return Row(change, (), (at,), "a" if change == "numeral" else old, new)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("text", "change", "old", "new", "word"), CASES["again"])
