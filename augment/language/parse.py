@@ -269,7 +269,7 @@ def repair_parse(columns: Mapping[str, np.ndarray], lengths: np.ndarray, strings
 def _repair_ways(
     columns: Mapping[str, np.ndarray], among: Callable[[np.ndarray, Iterable[str]], np.ndarray], strings: StringStore
 ) -> None:
-    """Turn "up" or "down" into a preposition where its object follows: "walks down a street", "pushes a cart up a hill".
+    """Turn "up" or "down" into a preposition where its object follows: "walks down a street", "pulls a sled up a hill".
 
     That is so after a verb of GOING, and after one that has an object of its own before the particle.
 

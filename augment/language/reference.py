@@ -12,7 +12,7 @@ from ..caption import Caption, Token, cached_on_caption
 from .boundaries import HYPHENS, in_one_sentence
 from .coreference import may_corefer
 from .grammar import NUMBERS, gender_of_pronoun, is_pronoun_of, is_third_person
-from .semantic_classes import gender
+from .semantic_classes import ANIMAL, gender, semantic_class
 
 NOUN_POS = ("NOUN", "PROPN")
 # What begins a noun phrase that takes up a thing the caption has spoken of.
@@ -35,9 +35,9 @@ HEDGES = frozenset("maybe perhaps probably possibly likely namely mostly apparen
 MUTUAL = (("each", "other"), ("one", "another"))
 # What animals of all kinds have, and things a side or a place; and whom or what any may belong to.
 COMMON_PARTS = frozenset(
-    "head face mouth nose eye ear neck back body leg foot paw tail side belly stomach tongue tooth fur hair skin front end "
-    "top bottom edge corner surface center middle color colour own owner master trainer keeper baby young child mother "
-    "parent mate friend family herd reflection shadow way toy food ball bed home name place path life collar leash".split()
+    "head face mouth nose eye ear neck back body leg foot tail side belly stomach tongue tooth front end top bottom "
+    "edge corner surface center middle color colour own owner master trainer keeper baby young child mother parent "
+    "mate friend family herd reflection shadow way toy food ball bed home name place path life collar leash".split()
 )
 
 
@@ -47,7 +47,8 @@ def other_mentions(caption: Caption, noun: int) -> tuple[int, ...]:
 
     The same noun counts if the later of the two is definite ("a sink … the sink"), or stands without a determiner in
     another sentence. Another noun counts if it may name the same thing, the later one is definite, and it stands in
-    another sentence ("a poodle … The dog").
+    another sentence ("a poodle … The dog"); of animals also if the caption has not named it before ("a lion … The big
+    **cat's** tail").
     """
     this = caption.tokens[noun]
     mentions = []
@@ -61,9 +62,16 @@ def other_mentions(caption: Caption, noun: int) -> tuple[int, ...]:
             if _is_definite(caption, later) or (is_elsewhere and _is_bare(caption, later)):
                 mentions.append(other.index)
         elif is_elsewhere and _heads_phrase(other) and _is_definite(caption, later):
-            if may_corefer(this.lemma, other.lemma):
+            if may_corefer(this.lemma, other.lemma) or _is_new_animal(caption, this, other, later):
                 mentions.append(other.index)
     return tuple(mentions)
+
+
+def _is_new_animal(caption: Caption, one: Token, other: Token, later: Token) -> bool:
+    """Whether two nouns name animals, of which the later one, which is definite, is named for the first time."""
+    if semantic_class(one.lemma) != ANIMAL or semantic_class(other.lemma) != ANIMAL:
+        return False
+    return all(token.lemma != later.lemma for token in caption.tokens[: later.index])
 
 
 def _heads_phrase(token: Token) -> bool:
@@ -280,7 +288,7 @@ def is_taken_up(caption: Caption, noun: int) -> bool:
 
 
 def has_part_of_its_own(caption: Caption, noun: int) -> bool:
-    """Whether a caption says of a thing or an animal that it has what not all of its sort have: "a **deer** … its antlers".
+    """Whether a caption gives a thing or an animal what not all of its sort have: "a **deer** … its antlers".
 
     noun: the token of the thing. What all have is in `COMMON_PARTS`: "a dog with its tongue out".
     """

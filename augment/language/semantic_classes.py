@@ -33,7 +33,8 @@ class Overlaps(NamedTuple):
     implied: for each noun, the nouns that it implies ("rider" implies "horse").
     persons: words for persons that are male, female, child, adult or any.
     vague: nouns that name no particular thing.
-    supports: what things are on: the lists "carried", "furniture" and "floors".
+    supports: what things are on: the lists "carried", "grounds", "furniture" and "floors".
+    background: what many photos show whose captions do not mention it.
     """
 
     groups: dict[str, set[str]]
@@ -41,6 +42,7 @@ class Overlaps(NamedTuple):
     persons: dict[str, frozenset[str]]
     vague: frozenset[str]
     supports: dict[str, frozenset[str]]
+    background: frozenset[str]
 
 
 @cache
@@ -63,6 +65,7 @@ def noun_overlap_table() -> Overlaps:
         persons=table["persons"],
         vague=table["vague"]["words"],
         supports=table["supports"],
+        background=table["background"]["words"],
     )
 
 
@@ -138,7 +141,8 @@ ANCHORS = (
 )  # fmt: skip
 CLASSES = len(ANCHORS) + 2
 PERSON = 0
-LIVING = (PERSON, 1)  # persons and animals; all higher classes are not alive
+ANIMAL = 1
+LIVING = (PERSON, ANIMAL)  # all higher classes are not alive
 ABSTRACT = CLASSES - 1
 
 
@@ -176,12 +180,13 @@ is_worn = _is_in_any_class("clothing.n.01", "footwear.n.01", "headdress.n.01")
 
 
 _is_furniture = _is_in_any_class("furniture.n.01")
+_is_device = _is_in_any_class("device.n.01")
 _is_structure_or_vehicle = _is_in_any_class("structure.n.01", "conveyance.n.03")
 
 
 @cache
 def may_support_both(old: str, new: str) -> bool:
-    """Whether what is on or in the thing `old` may at once be on or in the thing `new`, which stands under or around it.
+    """Whether what is on or in the thing `old` may at once be on or in `new`, as one of the two is on or in the other.
 
     "Glasses on a newspaper" may be "on a desk", who sits "on a bench" may sit "on a porch" or "at a market"; and who
     sits "on a porch" may sit "on a bench" there.
@@ -193,8 +198,8 @@ def may_support_both(old: str, new: str) -> bool:
     new_is_furniture = _is_furniture(new) or new_head in supports["furniture"]
     new_is_place = new_head in supports["floors"] or is_location(new) or _is_structure_or_vehicle(new)
     if old_head in supports["carried"]:
-        return new_is_furniture or new_is_place
-    if old_is_furniture:
+        return new_is_furniture or new_is_place or new_head in supports["grounds"]
+    if old_is_furniture or _is_device(old):  # a device: "watches cartoons on a screen", and on a couch
         return new_is_place
     if old_head in supports["floors"]:
         return new_is_furniture

@@ -54,8 +54,8 @@ REFERENCE_CAPTIONS = 5_000
 LEAST_OF_FAR = 2
 # Nouns, attributes and verbs: of these each corpus has its own, where prepositions and numerals are the same in all.
 TOPICAL_KINDS = tuple(name for name, kind in KINDS.items() if kind.least_count is None)
-# A word that a context never has, where by chance it would have it at least so often, does not go with it. Readers call 84 %
-# of 31 nouns odd behind such an attribute ("brick" before "girl"), and 48 % of 21 where it were 2 to 4 times.
+# A word that a context never has, where by chance it would have it at least so often, does not go with it. Readers call
+# 84 % of 31 nouns odd behind such an attribute ("brick" before "girl"), and 48 % of 21 where it were 2 to 4 times.
 EXPECTED_BY_CHANCE = 4.0
 TINY = 1e-300  # avoids a division by 0
 ENTRY = ["kind", "entry"]

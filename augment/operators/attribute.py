@@ -99,8 +99,8 @@ class ReplaceAttribute(ReplacingOperator):
 def _words_that_tell_apart(caption: Caption) -> frozenset[str]:
     """The attributes by which a caption tells things apart, or which it says of a further thing.
 
-    "A red car and a blue one. The **red** one …", "two cars, one **red** and one **silver**": with another colour nobody
-    would know which one that is. "A **black** suit, and his umbrella is also **black**": "also" would be wrong.
+    "A red car and a blue one. The **red** one …", "two cars, one **red** and one **silver**": with another colour
+    nobody would know which one that is. "A **black** suit, and his umbrella is also **black**": "also" would be wrong.
     """
     words = set[str]()
     for token in caption.tokens:

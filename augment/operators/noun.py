@@ -6,11 +6,11 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from ..caption import Caption, cached, cached_on_caption, read_only
+from ..caption import Caption, Token, cached, cached_on_caption, read_only
 from ..edits import Edit, cased
 from ..evidence import Evidence
 from ..language.boundaries import HYPHENS, begins_sentence
-from ..language.grammar import pronoun_edits, with_article
+from ..language.grammar import is_said_to_be_there, pronoun_edits, with_article
 from ..language.negation import is_unsettled, number_of
 from ..language.reference import (
     has_further,
@@ -23,6 +23,7 @@ from ..language.reference import (
 from ..language.semantic_classes import (
     GROUPS,
     LIVING,
+    attribute_table,
     gender,
     head_word,
     is_person,
@@ -50,6 +51,7 @@ ADULT = 16  # years
 KIN = frozenset("wife husband fiance fiancee son daughter grandson granddaughter grandchild bride groom spouse".split())
 # Of a thing they say, as "with" does, what is there among other things: "a desk holds a keyboard" may hold books, too.
 HOLDING = frozenset("hold contain include feature display have".split())
+SURROUNDINGS = frozenset("shade shadow sun sunlight sunshine rain dark darkness light fog breeze wind".split())
 PICTURES = frozenset(
     "picture photo photograph image view shot close-up closeup drawing painting scene snapshot".split()
 )
@@ -82,7 +84,7 @@ class ReplaceNoun(ReplacingOperator):
         return PLURAL_NOUNS if slot.plural else "nn"
 
     def never_replaces(self, slot: Slot, evidence: Evidence, lexicon: Lexicon) -> Unfit:
-        """The nouns that may name the same thing as the one in the slot, and those that do not go with its attributes."""
+        """The nouns that may name the same thing as the one in the slot, and those that do not go with its words."""
         same = lexicon.may_corefer(slot.entry)
         names = lexicon.nouns.names
         forms = lexicon.forms(many=slot.plural)
@@ -140,8 +142,8 @@ class ReplaceNoun(ReplacingOperator):
         """Why the new noun may be true: a noun of this caption or a sibling may name the same thing, or it is a place
         or clothes.
 
-        A place does not exclude a thing in it: who is "at a table" may be "at a restaurant", see `may_support_both`. Nor
-        do clothes exclude what somebody is in: who is "in a wheelchair" may be "in a suit".
+        A place does not exclude a thing in it: who is "at a table" may be "at a restaurant", see `may_support_both`.
+        Nor do clothes exclude what somebody is in: who is "in a wheelchair" may be "in a suit".
         """
         caption = evidence.caption
         by_noun = noun_violation(row.replaced, row.replacement, evidence, lexicon)
@@ -234,23 +236,31 @@ def _is_described_further(caption: Caption, slot: Slot) -> bool:
 
 
 def _does_not_fit(caption: Caption, slot: Slot, lexicon: Lexicon) -> np.ndarray:
-    """Which nouns of the lexicon do not go with what stays before a slot, such as "leather" with "floor": (nouns,), bool.
+    """Which nouns of the lexicon do not go with what stays beside a slot, "leather" with "floor": (nouns,), bool.
 
     Those of which the corpus never says this attribute (`Entries.avoids`). An attribute that it has too rarely to tell,
     or one with a hyphen, goes only with nouns of the class of the old one: "a three-legged stool", but not "a
-    three-legged television"; readers call 52 % of 62 nouns of another class odd behind such an attribute, and 14 % of 14
-    of the same class. Children are no "90-year-old", and have no wife.
+    three-legged television"; readers call 52 % of 62 nouns of another class odd behind such an attribute, and 14 % of
+    14 of the same class. Children are no "90-year-old", and have no wife. After a preposition, set phrases are left out
+    ("on a leash"); and where a caption says only what is there, what may be in the background.
     """
     nouns = lexicon.nouns
     is_unfit = np.zeros(len(nouns.names), bool)
     is_of_other_class = nouns.layout.classes != semantic_class(slot.entry)
     if any(word in HYPHENS for word in caption.lowered[caption.phrase_start(slot.noun) : slot.noun]):
         is_unfit |= is_of_other_class
+    if slot.start > caption.phrase_start(slot.noun) + 1:  # "a gray haired brunette woman"
+        is_unfit |= _begin_with_attribute(nouns.names)
     attributes = lexicon.entries("attribute")
     for described in attribute_slots(caption):
         if described.noun == slot.noun:
             is_known = described.entry in attributes.number
             is_unfit |= _avoid(described.entry, lexicon) if is_known else is_of_other_class
+    token = caption.tokens[slot.noun]
+    if token.dep == "pobj" and head_word(slot.entry) not in preposition_table().idioms:
+        is_unfit |= _in_set_phrases(nouns.names)
+    if _is_only_there(caption, token) and slot.entry not in noun_overlap_table().background:
+        is_unfit |= _in_background(nouns.names)
     years = _years_of_age(caption, slot.noun)
     has_kin = any(word.dep == "poss" and caption.tokens[word.head].lemma in KIN for word in caption.pronouns)
     if years is not None or has_kin:
@@ -259,6 +269,31 @@ def _does_not_fit(caption: Caption, slot: Slot, lexicon: Lexicon) -> np.ndarray:
             is_wrong_age = years is not None and is_person(name) and (name in children) != (years < ADULT)
             is_unfit[number] |= is_wrong_age or (has_kin and name in children)
     return is_unfit
+
+
+def _is_only_there(caption: Caption, noun: Token) -> bool:
+    """Whether a caption says of a noun only that it is there, and where, not what it does: "**a cat** on a chair"."""
+    is_named = noun.dep == "ROOT" or is_said_to_be_there(caption, noun)
+    return is_named and not caption.has_dependent(noun.index, "acl", "relcl", "conj")
+
+
+@cached(8)
+def _in_set_phrases(names: tuple[str, ...]) -> np.ndarray:
+    """Which nouns form a set phrase with a preposition before them: (nouns,), bool."""
+    return read_only(np.array([head_word(name) in preposition_table().idioms for name in names]))
+
+
+@cached(8)
+def _begin_with_attribute(names: tuple[str, ...]) -> np.ndarray:
+    """Which nouns begin with a word that describes the thing, as "brunette woman" does: (nouns,), bool."""
+    dimensions = attribute_table().dimensions
+    return read_only(np.array([" " in name and name.partition(" ")[0] in dimensions for name in names]))
+
+
+@cached(8)
+def _in_background(names: tuple[str, ...]) -> np.ndarray:
+    """Which nouns name what many photos show although their captions do not say so: (nouns,), bool."""
+    return read_only(np.array([name in noun_overlap_table().background for name in names]))
 
 
 @cached(512)
@@ -294,6 +329,8 @@ def _excludes_others(caption: Caption, slot: Slot) -> bool:
     compatible with their captions.
     """
     noun = caption.tokens[slot.noun]
+    if noun.dep == "pobj" and slot.entry in SURROUNDINGS:  # who is "in the shade" may be "in the sand"
+        return False
     object = caption.first_conjunct(noun)  # "in a shirt and a hat": the preposition stands before the first
     preposition = next((use.entry for use in preposition_uses(caption) if use.noun == object.index), "")
     if object.dep == "pobj" and caption.lowered[object.head] == "by" and semantic_class(slot.entry) not in LIVING:
