@@ -27,7 +27,7 @@ from ..edits import Edit
 from ..evidence import Evidence
 from ..language.coreference import may_corefer
 from ..language.grammar import ARTICLES, indefinite_article
-from ..language.semantic_classes import head_word
+from ..language.semantic_classes import head_word, may_support_both
 from ..language.wordnet import first_sense
 from ..lexicon.lexicon import Lexicon
 from ..reproducible import exp, hash_keys
@@ -342,6 +342,9 @@ def _weights_at_noun(
     is_negatable = _negatable_nouns(nouns.names, site.frame)[table.entry]
     # `table` has the candidates of this slot alone; so has the mask, and `table.entry` gives the noun of each.
     is_likely = (table.reason == FREE) & is_negatable & (table.log_odds >= MIN_ODDS)
+    if caption.tokens[slot.noun].dep == "pobj":  # who stands "on a ladder" may stand "on a street"
+        names = [nouns.names[entry] for entry in table.entry.tolist()]
+        is_likely &= np.array([not may_support_both(slot.entry, name) for name in names], bool)
     weights[table.entry[is_likely]] = table.weight[is_likely]
     # If no other noun is likely at this position ("a man near a lake"), take those that are usual in such scenes.
     if site.frame == "near" and not weights.any() and evidence.image is not None:
