@@ -11,12 +11,18 @@ from ..caption import Caption, Token, cached_on_caption
 from ..data import data_path
 from ..edits import Edit, cased_like, replace_tokens
 from ..language.grammar import indefinite_article, third_person
-from ..language.negation import NEGATIONS, denials, is_unsettled
+from ..language.negation import NEGATIONS, SUBJECTS, denials, is_unsettled
 from ..language.semantic_classes import is_person
 from ..slots.nouns import Slot, noun_slots
 from ..slots.verbs import preposition_uses
 
 ASSERTED_PRONOUNS = {"no one": "someone", "nobody": "someone", "nothing": "something"}
+# Set phrases that deny, and what asserts the opposite.
+ASSERTED_PHRASES = {
+    ("not", "a", "single"): "a single",
+    ("none", "of"): "all of",
+    ("neither", "of"): "both of",
+}
 # Auxiliaries that stay as they are without "not". Not "can": no photo shows who can swim.
 AUXILIARIES = ("is", "are", "was", "were", "has", "have")
 # Behind "not", they are what is denied: "not only", "not all", "not very".
@@ -195,13 +201,18 @@ def denied_statements(caption: Caption) -> tuple[DeniedStatement, ...]:
 
     "Without a hat", "with no dogs", "no one is sitting on the bench", "the light is not green".
     """
-    if not KEPT_WITH_DENIAL.isdisjoint(caption.lowered):
+    phrases = {word.index: phrase for word in caption.tokens if (phrase := _denied_phrase(caption, word))}
+    # "Neither" is a word by which other captions keep their denial.
+    in_phrases = {word for phrase in phrases.values() for word in phrase.denied.split()}
+    if not KEPT_WITH_DENIAL.isdisjoint(set(caption.lowered) - in_phrases):
         return ()
     denied = []
     nouns = {slot.noun: slot for slot in noun_slots(caption)}
     for word in caption.tokens:
-        statement = None
-        if word.lower == "without" and word.dep == "prep":
+        statement = phrases.get(word.index)
+        if statement is not None:
+            pass
+        elif word.lower == "without" and word.dep == "prep":
             object = caption.first_dependent(word.index, "pobj")
             if object is not None and object.index in nouns:
                 edit = replace_tokens(caption, word.index, word.index + 1, "with")
@@ -247,6 +258,30 @@ def _denied_pronoun(caption: Caption, word: Token) -> DeniedStatement | None:
         return None
     asserted = ASSERTED_PRONOUNS[denied]
     return DeniedStatement(denied, asserted, end - 1, replace_tokens(caption, first, end, asserted))
+
+
+def _denied_phrase(caption: Caption, word: Token) -> DeniedStatement | None:
+    """What asserts what a set phrase denies: "none of" -> "all of"; None for another word.
+
+    The verb behind "none of" or "neither of" follows: "none of the men is riding" -> "all of the men are riding".
+    """
+    first = word.index
+    phrase = next((words for words in ASSERTED_PHRASES if caption.lowered[first : first + len(words)] == words), None)
+    if phrase is None:
+        return None
+    asserted = ASSERTED_PHRASES[phrase]
+    end = first + len(phrase)
+    edit = replace_tokens(caption, first, end, asserted)
+    if phrase[-1] == "of":
+        verb = caption.tokens[word.head]
+        finite = caption.first_dependent(verb.index, "aux", "auxpass") or verb
+        if word.dep not in SUBJECTS or finite.index < end:
+            return None
+        if finite.tag == "VBZ":
+            plural = {"is": "are", "has": "have", "does": "do"}.get(finite.lower, finite.lemma)
+            between = caption.text[edit.end : finite.start]
+            edit = Edit(edit.start, finite.end, edit.new + between + plural)
+    return DeniedStatement(" ".join(phrase), asserted, first, edit)
 
 
 def _denied_verb(caption: Caption, word: Token) -> DeniedStatement | None:
