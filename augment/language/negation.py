@@ -266,6 +266,15 @@ def _left_open_by(caption: Caption, word: Token) -> frozenset[int]:
         if word.lemma not in HABITS:  # "wants to ride a horse": only what is wanted
             return frozenset[int]().union(*(_subtree(caption, clause) for clause in clauses))
         return frozenset(_scope_below(caption, word, word)) if clauses else frozenset()
+    if word.lower == "too" and word.dep == "advmod":  # "too small to climb onto the sofa"
+        above = caption.tokens[word.head].head  # "is", on which the parse may make "to climb" depend
+        behind = [
+            clause
+            for top in {word.head, above}
+            for clause in caption.dependents(top, "xcomp", "advcl", "ccomp")
+            if clause.index > word.index
+        ]
+        return frozenset[int]().union(*(_subtree(caption, clause) for clause in behind))
     top = _top_of_doubt(caption, word)
     return frozenset() if top is None else frozenset(_scope_below(caption, top, word))
 

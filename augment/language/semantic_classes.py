@@ -180,6 +180,7 @@ is_worn = _is_in_any_class("clothing.n.01", "footwear.n.01", "headdress.n.01")
 
 
 _is_furniture = _is_in_any_class("furniture.n.01")
+_is_way_or_area = _is_in_any_class("way.n.06", "area.n.05", "location.n.01")
 _is_device = _is_in_any_class("device.n.01")
 _is_structure_or_vehicle = _is_in_any_class("structure.n.01", "conveyance.n.03")
 
@@ -203,6 +204,8 @@ def may_support_both(old: str, new: str) -> bool:
         return new_is_place
     if old_head in supports["floors"]:
         return new_is_furniture
+    if new_head in supports["grounds"] and _is_way_or_area(old):  # a driveway, with snow on it
+        return True
     return is_furnishing(old) and is_location(new)
 
 

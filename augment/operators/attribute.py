@@ -14,11 +14,14 @@ from ..language.coreference import may_corefer
 from ..language.grammar import with_article
 from ..language.negation import is_unsettled
 from ..language.semantic_classes import (
+    LIVING,
     are_incompatible,
     attribute_table,
     attributes_may_both_hold,
     is_location,
     is_person,
+    noun_overlap_table,
+    semantic_class,
 )
 from ..lexicon.lexicon import Lexicon
 from ..mentions import mentioned_attributes
@@ -60,8 +63,22 @@ class ReplaceAttribute(ReplacingOperator):
         ]
 
     def never_replaces(self, slot: Slot, evidence: Evidence, lexicon: Lexicon) -> Unfit:
-        """The attributes that may be true of the same thing; most say something else of it: "large", beside "red"."""
-        return _never_replaces(slot.entry, lexicon.entries("attribute").names)
+        """The attributes that may be true of the same thing; most say something else of it: "large", beside "red".
+
+        Also ages that it cannot have: no photo is young, and no child old.
+        """
+        names = lexicon.entries("attribute").names
+        unfit = _never_replaces(slot.entry, names)
+        noun = evidence.caption.tokens[slot.noun].lemma
+        dimensions = attribute_table().dimensions
+        if "age" not in dimensions.get(slot.entry, ()):
+            return unfit
+        is_child = noun in noun_overlap_table().persons["child"]
+        if semantic_class(noun) in LIVING and not is_child:
+            return unfit
+        aged = [number for number, name in enumerate(names) if "age" in dimensions.get(name, ())]
+        ages = aged if is_child else [number for number in aged if "years" not in dimensions[names[number]]]
+        return unfit._replace(never=np.union1d(unfit.never, np.array(ages, int)))
 
     def edit(self, slot: Slot, new: str, evidence: Evidence, lexicon: Lexicon) -> Row:
         """The row that inserts an attribute wherever the thing has the old one: "a red bus … the red bus".

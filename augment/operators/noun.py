@@ -51,6 +51,10 @@ ADULT = 16  # years
 KIN = frozenset("wife husband fiance fiancee son daughter grandson granddaughter grandchild bride groom spouse".split())
 # Of a thing they say, as "with" does, what is there among other things: "a desk holds a keyboard" may hold books, too.
 HOLDING = frozenset("hold contain include feature display have".split())
+ON_HEAD = frozenset("ponytail headband bandana bandanna braid wig glasses goggles sunglasses mask".split())
+# Words before a noun that say how old or of what sex somebody is: no child is "elderly", no woman "bearded".
+OF_ADULTS = frozenset("old elderly older senior aged bearded balding bald pregnant middle-aged mustached".split())
+OF_MEN = frozenset("bearded mustached".split())
 SURROUNDINGS = frozenset("shade shadow sun sunlight sunshine rain dark darkness light fog breeze wind".split())
 PICTURES = frozenset(
     "picture photo photograph image view shot close-up closeup drawing painting scene snapshot".split()
@@ -152,7 +156,7 @@ class ReplaceNoun(ReplacingOperator):
         is_object = bool(row.tokens) and caption.tokens[row.tokens[0]].dep == "pobj"
         if is_object and may_support_both(row.replaced, row.replacement):
             return Violation("overlap_in_caption", row.replaced)
-        becomes_clothes = is_worn(row.replacement) and not is_worn(row.replaced)
+        becomes_clothes = not is_worn(row.replaced) and (is_worn(row.replacement) or row.replacement in ON_HEAD)
         if is_object and becomes_clothes and caption.word(caption.tokens[row.tokens[0]].head) == "in":
             return Violation("overlap_in_caption", row.replaced)
         return by_noun
@@ -261,13 +265,19 @@ def _does_not_fit(caption: Caption, slot: Slot, lexicon: Lexicon) -> np.ndarray:
         is_unfit |= _in_set_phrases(nouns.names)
     if _is_only_there(caption, token) and slot.entry not in noun_overlap_table().background:
         is_unfit |= _in_background(nouns.names)
+    persons = noun_overlap_table().persons
+    before = set(caption.lowered[caption.phrase_start(slot.noun) : slot.noun])
+    if not OF_MEN.isdisjoint(before):
+        is_unfit |= np.isin(nouns.names, list(persons["female"]))
     years = _years_of_age(caption, slot.noun)
-    has_kin = any(word.dep == "poss" and caption.tokens[word.head].lemma in KIN for word in caption.pronouns)
-    if years is not None or has_kin:
-        children = noun_overlap_table().persons["child"]
+    is_adult = not OF_ADULTS.isdisjoint(before) or any(
+        word.dep == "poss" and caption.tokens[word.head].lemma in KIN for word in caption.pronouns
+    )
+    if years is not None or is_adult:
+        children = persons["child"]
         for number, name in enumerate(nouns.names):
             is_wrong_age = years is not None and is_person(name) and (name in children) != (years < ADULT)
-            is_unfit[number] |= is_wrong_age or (has_kin and name in children)
+            is_unfit[number] |= is_wrong_age or (is_adult and name in children)
     return is_unfit
 
 
@@ -339,6 +349,8 @@ def _excludes_others(caption: Caption, slot: Slot) -> bool:
     is_member = preposition in ("in", "on") and slot.entry in GROUPS  # "a girl on a team" may be on a beach
     is_clothes = is_in_clothes or "dobj:wear" in slot.contexts
     verb = caption.tokens[object.head]
+    if object.dep == "pobj" and verb.lower == "including":  # "elephants, including a baby", and others
+        return False
     if object.dep == "dobj" and verb.lemma in HOLDING:
         subject = caption.first_dependent(verb.index, "nsubj")
         if subject is not None and semantic_class(subject.lemma) not in LIVING and subject.pos == "NOUN":

@@ -243,6 +243,10 @@ def _is_part_of_longer_attribute(caption: Caption, index: int) -> bool:
     """Whether a word is part of a longer attribute: "red-haired", "light blue"."""
     before = caption.word(index - 1)
     behind = caption.word(index + 1)
+    colours = attribute_table().dimensions
+    is_of_two = any("colour" in colours.get(word, ()) for word in (before, behind))
+    if is_of_two and "colour" in colours.get(caption.word(index), ()):
+        return True  # "golden brown"
     longer = before in INTENSIFIERS or behind in ("haired", "colored", "eyed", "headed", "sleeved")
     return longer or "-" in (before, behind)
 
