@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ..caption import Caption, Token, cached_on_caption
+from ..language.semantic_classes import is_body_part
 from .verbs import subject_of
 
 # Pairs of sides that exclude each other. "Upper" and "lower" stand before a noun only. Not front and back, nor
@@ -19,10 +20,13 @@ ADJECTIVES = ("upper", "lower")
 # What may stand between the article and a side, or between a side and its noun: "the far bottom-left corner".
 BESIDE_SIDE = frozenset([*OPPOSITE, "-", "far", "very", "immediate", "extreme", "most", "center", "middle"])
 ARTICLES = ("the", "its", "their", "his", "her")
+OWNERS = ("its", "his", "her")
 PREPOSITIONS = frozenset("in on at to toward towards along near".split())
 TURNING = frozenset("face point turn look lean tilt".split())  # verbs of which a side needs no preposition
 # The nouns that a side may stand before; before others it may tell which one is meant ("the right shoe").
 PARTS = frozenset("side half corner edge part portion section area end third quarter quadrant".split())
+# Prepositions before a part of the body, which has two sides as well: "with his left hand".
+BEFORE_BODY = PREPOSITIONS | {"with", "around", "over", "under", "across", "behind"}
 NOUN_TAGS = ("NN", "NNS")
 
 
@@ -68,6 +72,8 @@ def _relation_to_side(caption: Caption, side: Token) -> Token | None:
     part = following if following is not None and following.lemma in PARTS else None  # "corner", or None
     if before < 0:
         return None
+    if following is not None and is_body_part(following.lemma) and following.tag == "NN":
+        return _relation_to_body(caption, following, before)
     if part is None and following is not None and following.pos in ("NOUN", "PROPN", "ADJ", "NUM"):
         return None  # "the right shoe": the side tells which shoe, not where it is
     if part is None and side.lower in ADJECTIVES:
@@ -83,6 +89,25 @@ def _relation_to_side(caption: Caption, side: Token) -> Token | None:
     subject = side if part is None else part
     verb = tokens[subject.head]
     return verb if subject.dep == "nsubj" and caption.has_dependent(verb.index, "dobj") else None
+
+
+def _relation_to_body(caption: Caption, part: Token, before: int) -> Token | None:
+    """The preposition or verb that relates a thing to one side of a body: "**in** her left hand, she holds a purse".
+
+    Also "a bracelet **encircles** her right wrist", "her left hand **holds** a cup". part: the part of the body. before:
+    the token before the side, which has to say whose it is.
+    """
+    if caption.word(before) not in OWNERS:
+        return None
+    preposition = caption.tokens[before - 1] if before else None
+    if preposition is not None and preposition.lower in BEFORE_BODY:
+        return preposition
+    verb = caption.tokens[part.head]
+    if verb.pos == "VERB" and (
+        part.dep == "dobj" or (part.dep == "nsubj" and caption.has_dependent(verb.index, "dobj"))
+    ):
+        return verb
+    return None
 
 
 def _thing_at(caption: Caption, relation: Token) -> Token | None:
@@ -113,7 +138,8 @@ def _thing_at(caption: Caption, relation: Token) -> Token | None:
 
 def _is_thing(token: Token) -> bool:
     """Whether a token is a noun that names neither a side nor a part of something."""
-    return token.tag in NOUN_TAGS and token.lower not in OPPOSITE and token.lemma not in PARTS
+    is_part = token.lemma in PARTS or is_body_part(token.lemma)
+    return token.tag in NOUN_TAGS and token.lower not in OPPOSITE and not is_part
 
 
 def is_bounded(caption: Caption, thing: Token) -> bool:
