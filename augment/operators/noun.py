@@ -48,6 +48,7 @@ MIN_SCORE = -8.5
 LIFT = 2.0
 MAX_LIFT = 1.0
 ADULT = 16  # years
+LISTED = 3  # things, of which a caption says only that they are there
 KIN = frozenset("wife husband fiance fiancee son daughter grandson granddaughter grandchild bride groom spouse".split())
 # Of a thing they say, as "with" does, what is there among other things: "a desk holds a keyboard" may hold books, too.
 HOLDING = frozenset("hold contain include feature display have".split())
@@ -160,6 +161,16 @@ class ReplaceNoun(ReplacingOperator):
         if is_object and becomes_clothes and caption.word(caption.tokens[row.tokens[0]].head) == "in":
             return Violation("overlap_in_caption", row.replaced)
         return by_noun
+
+
+def _is_in_list(caption: Caption, first: Token) -> bool:
+    """Whether a noun begins a list of at least LISTED things, without a verb that they do something by."""
+    members = 1
+    following = caption.first_dependent(first.index, "conj")
+    while following is not None and members < LISTED:
+        members += 1
+        following = caption.first_dependent(following.index, "conj")
+    return first.dep == "ROOT" and members >= LISTED
 
 
 def replace_noun(caption: Caption, slot: Slot, new: str, lexicon: Lexicon) -> Row:
@@ -348,6 +359,9 @@ def _excludes_others(caption: Caption, slot: Slot) -> bool:
     is_in_clothes = is_worn(slot.entry) and (preposition == "in" or noun.dep == "conj")
     is_member = preposition in ("in", "on") and slot.entry in GROUPS  # "a girl on a team" may be on a beach
     is_clothes = is_in_clothes or "dobj:wear" in slot.contexts
+    # "A laptop, a notebook and two pens on a desk": there may be a lamp as well.
+    if semantic_class(slot.entry) not in LIVING and _is_in_list(caption, object):
+        return False
     verb = caption.tokens[object.head]
     if object.dep == "pobj" and verb.lower == "including":  # "elephants, including a baby", and others
         return False

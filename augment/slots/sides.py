@@ -94,8 +94,9 @@ def _relation_to_side(caption: Caption, side: Token) -> Token | None:
 def _relation_to_body(caption: Caption, part: Token, before: int) -> Token | None:
     """The preposition or verb that relates a thing to one side of a body: "**in** her left hand, she holds a purse".
 
-    Also "a bracelet **encircles** her right wrist", "her left hand **holds** a cup". part: the part of the body. before:
-    the token before the side, which has to say whose it is.
+    Also "a bracelet **encircles** her right wrist", "her left hand **holds** a cup".
+
+    part: the part of the body. before: the token before the side, which has to say whose it is.
     """
     if caption.word(before) not in OWNERS:
         return None
