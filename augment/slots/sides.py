@@ -98,7 +98,8 @@ def _relation_to_body(caption: Caption, part: Token, before: int) -> Token | Non
 
     part: the part of the body. before: the token before the side, which has to say whose it is.
     """
-    if caption.word(before) not in OWNERS:
+    # Another sentence that speaks of the same hand, or of the other one, would not fit.
+    if caption.word(before) not in OWNERS or _named_sides(caption.whole, part) > _named_sides(caption, part):
         return None
     preposition = caption.tokens[before - 1] if before else None
     if preposition is not None and preposition.lower in BEFORE_BODY:
@@ -109,6 +110,13 @@ def _relation_to_body(caption: Caption, part: Token, before: int) -> Token | Non
     ):
         return verb
     return None
+
+
+def _named_sides(caption: Caption, part: Token) -> int:
+    """How often a caption names a side of a part of a body: 2 for "her left hand … his right hand"."""
+    return sum(
+        token.lower == part.lower and caption.word(token.index - 1) in ("left", "right") for token in caption.tokens
+    )
 
 
 def _thing_at(caption: Caption, relation: Token) -> Token | None:
