@@ -26,7 +26,6 @@ from .raters import (
     MAX_UNNATURAL,
     PREFERRED_UNNATURAL,
     Ratings,
-    change_number,
     is_fallback,
     place_inputs,
     preference,
@@ -73,6 +72,7 @@ class Candidates:
     caption: of each slot, the number of its caption in the batch.
     slot: of each candidate, the number of its slot, ascending.
     entry: the number of the replacement among the lexicon's entries (words and phrases) of the slot's kind.
+    change: the kind of change that it is to raters, as a number in `raters.CHANGES`.
     unit: the number of the replacement in the vocabulary of the cloze model, whose units are words and phrases such as
         "tennis racket". It is that of the form that is needed, or that of its last word if the model does not know it
         as a whole; -1: neither is known.
@@ -93,6 +93,7 @@ class Candidates:
     caption: np.ndarray
     slot: np.ndarray
     entry: np.ndarray
+    change: np.ndarray
     unit: np.ndarray
     is_head: np.ndarray
     log_p: np.ndarray
@@ -134,6 +135,7 @@ class Candidates:
             caption=column("caption", int),
             slot=np.concatenate([np.zeros(0, int), *renumbered]),
             entry=column("entry", int),
+            change=column("change", int),
             unit=column("unit", int),
             is_head=column("is_head", bool),
             log_p=column("log_p", float),
@@ -229,7 +231,6 @@ class RatingEstimates:
         self._sizes, self._means = sizes_and_mean_scores(self._encodings)
         units = candidates.unit[self._can_estimate]
         self._projected_units = self._raters.project_vocabulary(units, self._model.embedding)
-        self._change_of_slot = np.array([change_number(slot.kind) for slot in candidates.slots])
 
     def _rate(self, numbers: np.ndarray, comparisons: np.ndarray) -> Ratings:
         """The ratings of some candidates, as the raters' model predicts them.
@@ -240,7 +241,7 @@ class RatingEstimates:
         place = self._number_of_slot[slot]  # the row of each candidate's slot in the arrays of slots with a place
         features = rater_features(comparisons, self._sizes[place], self._means[place], self._old_log_p[place])
         return self._raters.predict(
-            changes=self._change_of_slot[slot],
+            changes=self._candidates.change[numbers],
             features=features,
             places=self._projected_places,
             units=self._projected_units,
@@ -270,7 +271,7 @@ class RatingEstimates:
         comparisons = np.stack(
             [log_odds, np.full(len(numbers), LEAST_LOSS), np.minimum(log_p, LEAST_LOG_P), log_odds - LEAST_LOSS], axis=1
         )
-        is_numeral = self._change_of_slot[table.slot[numbers]] == CHANGES.index("numeral")
+        is_numeral = table.change[numbers] == CHANGES.index("numeral")
         comparisons[is_numeral] = LEAST_OF_NUMERALS
         unnatural = self._rate(numbers, comparisons).unnatural
         table.least_unnatural[numbers] = np.where(is_numeral, 0.0, unnatural)

@@ -28,6 +28,7 @@ from .cloze.model import CaptionEncoding, ClozeModel
 from .cloze.network import single_threaded
 from .cloze.states import Place
 from .data import data_path
+from .language.semantic_classes import sort_of
 from .plausibility import Comparison, compare, replaced_units
 from .reproducible import exp, log, sigmoid
 from .rows import COMPATIBLE, UNNATURAL, Change, Row
@@ -36,7 +37,10 @@ PREFERRED_UNNATURAL = 0.25  # these are the default limits of the ratings
 MAX_UNNATURAL = 0.35  # for a caption that has no better negative
 MAX_COMPATIBLE = 0.12
 LEAST_P = 0.01  # a lower `p_bad` counts as this, and one above 1 - LEAST_P as that: no rating is surer
-CHANGES: tuple[Change, ...] = get_args(Change)
+# A noun in place of one of another sort, such as a dog for a man, is a change of its own: raters call it unnatural more
+# often than such a word in such a place alone would say.
+OTHER_SORT = "noun of another sort"
+CHANGES: tuple[str, ...] = (*get_args(Change), OTHER_SORT)
 # Columns of `rater_features`: scaled, so that all of them vary about as much.
 FEATURES = ("log(1 + loss)", "lowest / 5", "whole / 5", "log of the number of units", "mean score / 2", "old score / 5")
 # Limits of the features, in nats, at which values beyond them are cut.
@@ -51,6 +55,12 @@ EXACT = 2.0**16  # what is added up is a whole multiple of 1 / EXACT, so that su
 def change_number(change: str) -> int:
     """The number of a change in CHANGES; that of "none" if raters were never asked about it."""
     return CHANGES.index(change if change in CHANGES else "none")
+
+
+def change_of_row(row: Row) -> int:
+    """The number of a row's change in CHANGES."""
+    is_other_sort = row.change == "noun" and sort_of(row.replaced) != sort_of(row.replacement)
+    return change_number(OTHER_SORT if is_other_sort else row.change)
 
 
 class Ratings(NamedTuple):
@@ -280,7 +290,7 @@ def rater_inputs(
         counts[changed_rows] = number_of_words
     sizes, means = sizes_and_mean_scores(encodings)
     return Inputs(
-        changes=np.array([change_number(row.change) for row in rows]),
+        changes=np.array([change_of_row(row) for row in rows]),
         features=rater_features(np.array(comparisons, float), sizes, means, old_log_p),
         places=_round_for_exact_sums(places / counts[:, None]),
         units=_round_for_exact_sums(units / counts[:, None]),

@@ -156,6 +156,11 @@ def semantic_class(noun: str) -> int:
     return 1 + int(WordNet.load().first_above(*ANCHORS)[senses[0]]) if senses else ABSTRACT
 
 
+def sort_of(noun: str) -> int:
+    """The sort of what a noun names: 0 a person, 1 an animal, 2 a thing."""
+    return min(semantic_class(noun), ANIMAL + 1)
+
+
 @cache
 def verb_class(verb: str) -> str:
     """The lexicographer file of a verb's first sense, e.g. "verb.motion"; "" if the verb is not in WordNet."""

@@ -32,10 +32,12 @@ from ..language.semantic_classes import (
     noun_overlap_table,
     preposition_table,
     semantic_class,
+    sort_of,
 )
 from ..language.wordnet import first_sense
 from ..lexicon.entries import Entries
 from ..lexicon.lexicon import Lexicon
+from ..raters import OTHER_SORT, change_number
 from ..rows import Row
 from ..slots.nouns import Slot, attribute_slots, noun_slots
 from ..slots.verbs import preposition_uses
@@ -122,6 +124,14 @@ class ReplaceNoun(ReplacingOperator):
         """The scores by log p and by the lift given the governor (`lift_scores`); -inf where they are too low."""
         scores = lift_scores(log_p, slot_of, entry, slots, lexicon.nouns, LIFT, MAX_LIFT)
         return np.where(scores >= MIN_SCORE, scores, -np.inf)
+
+    def changes(
+        self, slots: Sequence[SlotOfCaption], slot_of: np.ndarray, entry: np.ndarray, lexicon: Lexicon
+    ) -> np.ndarray:
+        """What kind of change raters see in each candidate: another noun, or one of another sort; (candidates,)."""
+        new = np.array([sort_of(name) for name in lexicon.nouns.names])[entry]
+        old = np.array([sort_of(slot.entry) for _, slot in slots], int)[slot_of]
+        return np.where(new == old, change_number("noun"), change_number(OTHER_SORT))
 
     def edit(self, slot: Slot, new: str, evidence: Evidence, lexicon: Lexicon) -> Row:
         """The row that inserts a noun wherever the caption names this thing, with article and pronouns adjusted."""

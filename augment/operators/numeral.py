@@ -114,6 +114,7 @@ class ReplaceNumeral(ReplacingOperator):
             caption=np.array([number for number, _ in slots], int),
             slot=slot_of,
             entry=entry,
+            change=self.changes(slots, slot_of, entry, lexicon),
             unit=head_units(lexicon, self.kind)[entry],
             is_head=np.zeros(len(entry), bool),
             log_p=log(p[slot_of, entry]),

@@ -30,9 +30,6 @@ from .replacement import ReplacingOperator, SlotOfCaption, Unfit
 GOALS = frozenset({"into", "onto", "toward", "to"})
 SOURCES = frozenset({"out", "off", "from", "away"})
 LIKELIHOOD_POWER = 0.5  # the power of p(new | rest) in the weight of a preposition
-# How far the prepositions of one relation are evened out. Of the first negatives of COCO val2017 "next to" is 29 % with
-# 0.5, "beside" 26 % with 1; between them both have a quarter at most.
-WITHIN_RELATION = 0.85
 
 
 class ReplacePreposition(ReplacingOperator):
@@ -130,8 +127,8 @@ def _log_balance_of_relations(entries: Entries) -> np.ndarray:
     """What is added to the score of each preposition to even out relations in space: (entries,), read-only.
 
     A relation has several prepositions: "next to", "beside", "near", "by". Let n be their number, s the sum of their
-    shares among all prepositions, and p the share of one: the result is -log(n) - log(s) / 2 - WITHIN_RELATION log(p).
-    So neither a relation with many prepositions nor a frequent one, such as that of "on", is drawn most of the time.
+    shares among all prepositions, and p the share of one: the result is -log(n) - log(s) / 2 - log(p) / 2. So neither a
+    relation with many prepositions nor a frequent one, such as that of "on", is drawn most of the time.
     """
     shares = (entries.counts + 1.0) / (np.add.reduce(entries.counts) + len(entries.counts))
     relations = [preposition_table().relations.get(name, name) for name in entries.names]
@@ -139,7 +136,7 @@ def _log_balance_of_relations(entries: Entries) -> np.ndarray:
     # n and s of the relation that each preposition expresses, both (entries,).
     size_of_relation = np.bincount(relation)[relation]
     share_of_relation = np.bincount(relation, shares)[relation]
-    return read_only(-log(size_of_relation) - 0.5 * log(share_of_relation) - WITHIN_RELATION * log(shares))
+    return read_only(-log(size_of_relation) - 0.5 * log(share_of_relation) - 0.5 * log(shares))
 
 
 @cached(1 << 11)

@@ -15,6 +15,7 @@ from ..language.grammar import ARTICLES
 from ..lexicon.entries import Entries
 from ..lexicon.lexicon import Lexicon
 from ..plausibility import entry_units, entry_vectors, head_units, log_probabilities
+from ..raters import change_number
 from ..reproducible import exp, log
 from ..rows import COMPATIBLE, LIKELY_TRUE, Row
 from ..sampling import Sampler
@@ -205,6 +206,7 @@ class ReplacingOperator(SamplingOperator):
             caption=np.array([number for number, _ in slots], int),
             slot=slot_of,
             entry=entry,
+            change=self.changes(slots, slot_of, entry, lexicon),
             unit=head_units(lexicon, self.kind, form)[entry],
             is_head=units[entry] < 0,  # the model does not know the phrase, at most its last word
             log_p=log_p[slot_of, entry].astype(float),
@@ -212,6 +214,15 @@ class ReplacingOperator(SamplingOperator):
             weight=np.where(is_refused, 0.0, weight),
             reason=np.where(is_refused, REASONS.index(COMPATIBLE), FREE).astype(np.int8),
         )
+
+    def changes(
+        self, slots: Sequence[SlotOfCaption], slot_of: np.ndarray, entry: np.ndarray, lexicon: Lexicon
+    ) -> np.ndarray:
+        """What kind of change raters see in each candidate, as a number in `raters.CHANGES`: (candidates,).
+
+        slots, slot_of, entry, lexicon: as for `scores`.
+        """
+        return np.full(len(entry), change_number(self.kind))
 
     def old_log_p(
         self, log_p: np.ndarray, slots: Sequence[SlotOfCaption], evidence: Sequence[Evidence], lexicon: Lexicon

@@ -69,7 +69,7 @@ def test_a_model_without_raters_of_its_own_has_those_of_the_shipped_one_without_
     arrays = {name: array for name, array in shipped.network.arrays.items() if "judgement" not in name}
     for model, ignores_vectors in ((ClozeModel(shipped.units, Network(arrays)), True), (shipped, False)):
         encoding = gather_evidence([parse([TEXT])], model)[0].encoding
-        given = [own.caption] * 2, [encoding] * 2, [proposed("cat"), proposed("table")]
+        given = [own.caption] * 2, [encoding] * 2, [proposed("cat"), proposed("horse")]
         same = [compare(*given)[0]] * 2
         unnatural, compatible = predict_ratings(same, *given)
         assert 0 < unnatural[0] < 1 and 0 < compatible[0] < 1
@@ -173,9 +173,8 @@ def test_recording_what_is_not_sampled_changes_no_negative():
     rejected = Counter((row["operator"], UNNATURAL, row["replacement"]) for row in unlikely if len(row["edits"]) == 1)
     assert len(rejected) > 20 and all(places.get(word, 0) > 0 for word in rejected)
     fallbacks = [row for row in without["negatives"].to_pylist() if row["p_unnatural"] > config.preferred_unnatural]
-    assert {row["operator"] for row in fallbacks} == {
-        name for name in config.operators if OPERATORS[name].traits.has_fallback
-    }
+    may_fall_back = {name for name in config.operators if OPERATORS[name].traits.has_fallback}
+    assert {"noun", "preposition"} <= {row["operator"] for row in fallbacks} <= may_fall_back
     assert all(row["p_unnatural"] <= config.max_unnatural and row["draw"] == 0 for row in fallbacks)
     rejected = recorded["rejections"].to_pylist()
     texts = [(row["caption_id"], row["operator"], row["text"]) for row in rejected if row["text"]]

@@ -26,7 +26,7 @@ def imbalance(lexicon: Lexicon) -> float:
     left, entered = Counter[str](), Counter[str]()
     for seed in range(3):
         config = NegativesConfig(operators=("noun",), seed=seed, per_family=1)
-        for images in batches(sample_images(25)):
+        for images in batches(sample_images(30)):
             for results in generate_for_images(images, lexicon, config).results:
                 left.update(row.replaced for row in results["noun"].accepted)
                 entered.update(row.replacement for row in results["noun"].accepted)
@@ -40,7 +40,7 @@ def factors(kind: str, images: Sequence, lexicon: Lexicon) -> dict[tuple[str, bo
 
 def test_balanced_entries_enter_as_often_as_they_leave():
     lexicon = sample_lexicon()
-    nouns = lexicon.nouns.rebalanced(factors("noun", sample_images(25), lexicon))
+    nouns = lexicon.nouns.rebalanced(factors("noun", sample_images(30), lexicon))
     # Within the limit of p_unnatural few words can take the place of one, so not all can be evened out.
     assert imbalance(replace(lexicon, by_kind={**lexicon.by_kind, "noun": nouns})) < 0.9 * imbalance(lexicon)
 
