@@ -148,17 +148,26 @@ class Entries:
         prior = self.priors.get(form)
         return number is not None and prior is not None and prior[number] > -inf  # -inf: too rare, see `priors`
 
-    def avoids(self, entry: str, context: str) -> bool:
-        """Whether the corpus never has an entry in a context, although both are frequent: "leather" before "floor"."""
+    def avoids(self, entry: str, contexts: Sequence[str]) -> np.ndarray:
+        """In which contexts the corpus never has an entry, although both are frequent: (contexts,), bool.
+
+        "leather" is never before "floor", where by chance it would be EXPECTED_BY_CHANCE times.
+        """
+        avoided = np.zeros(len(contexts), bool)
         number = self.number.get(entry)
-        of_context = self.layout.contexts.get(context)
-        if number is None or of_context is None:
-            return False
-        rows = self._rows(of_context)
-        if (self.layout.seen_entries[rows] == number).any():
-            return False
-        expected = self.counts[number] * self.seen[rows].sum() / self._words_counted
-        return bool(expected >= EXPECTED_BY_CHANCE)
+        known = [i for i, context in enumerate(contexts) if context in self.layout.contexts]
+        if number is None or not known:
+            return avoided
+        starts = np.asarray(self.layout.starts)
+        seen_up_to = np.concatenate([[0.0], np.cumsum(self.seen)])
+        uses_of_context = seen_up_to[starts[1:]] - seen_up_to[starts[:-1]]
+        # The contexts that have the entry, by where it stands among those seen in them.
+        has_entry = np.zeros(len(uses_of_context), bool)
+        has_entry[np.searchsorted(starts, np.flatnonzero(self.layout.seen_entries == number), side="right") - 1] = True
+        of_known = np.array([self.layout.contexts[contexts[i]] for i in known])
+        expected = self.counts[number] * uses_of_context[of_known] / self._words_counted
+        avoided[known] = (expected >= EXPECTED_BY_CHANCE) & ~has_entry[of_known]
+        return avoided
 
     @cached(SLOTS)
     def without_form(self, form: str) -> np.ndarray:

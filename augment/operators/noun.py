@@ -21,6 +21,7 @@ from ..language.reference import (
     speaks_of_one_of,
 )
 from ..language.semantic_classes import (
+    ANIMAL,
     GROUPS,
     LIVING,
     attribute_table,
@@ -129,7 +130,7 @@ class ReplaceNoun(ReplacingOperator):
         self, slots: Sequence[SlotOfCaption], slot_of: np.ndarray, entry: np.ndarray, lexicon: Lexicon
     ) -> np.ndarray:
         """What kind of change raters see in each candidate: another noun, or one of another sort; (candidates,)."""
-        new = np.array([sort_of(name) for name in lexicon.nouns.names])[entry]
+        new = np.minimum(lexicon.nouns.layout.classes, ANIMAL + 1)[entry]  # as `sort_of` does
         old = np.array([sort_of(slot.entry) for _, slot in slots], int)[slot_of]
         return np.where(new == old, change_number("noun"), change_number(OTHER_SORT))
 
@@ -330,10 +331,8 @@ def _in_background(names: tuple[str, ...]) -> np.ndarray:
 @cached(512)
 def _avoid(attribute: str, lexicon: Lexicon) -> np.ndarray:
     """Which nouns of the lexicon the corpus never gives an attribute, although both are frequent: (nouns,), bool."""
-    attributes = lexicon.entries("attribute")
-    return read_only(
-        np.array([attributes.avoids(attribute, f"noun:{head_word(name)}") for name in lexicon.nouns.names])
-    )
+    of_nouns = [f"noun:{head_word(name)}" for name in lexicon.nouns.names]
+    return read_only(lexicon.entries("attribute").avoids(attribute, of_nouns))
 
 
 def _years_of_age(caption: Caption, noun: int) -> int | None:
