@@ -37,7 +37,7 @@ def apply_edits(text: str, edits: Sequence[Edit]) -> str:
 # Words that have a capital wherever others have, as they come from names; replacements are kept in small letters.
 NAMES = frozenset(
     "african american arabic asian british canadian chinese christmas dutch easter english european french german "
-    "greek halloween indian irish italian japanese korean mexican russian spanish swiss thai turkish".split()
+    "greek halloween indian irish italian japanese korean mexican russian spanish swiss thai turkish wii".split()
 )
 
 

@@ -23,7 +23,7 @@ import numpy as np
 
 from ..candidates import FREE, Batch
 from ..caption import Caption, cached, cached_on_context, read_only
-from ..edits import Edit
+from ..edits import Edit, cased
 from ..evidence import Evidence
 from ..language.coreference import may_corefer
 from ..language.grammar import ARTICLES, indefinite_article
@@ -414,7 +414,7 @@ def _false_rows(evidence: Evidence, lexicon: Lexicon, pairs: Sequence[Contrast],
     rows = []
     for number, contrast in enumerate(pairs):
         site, present, absent, _ = contrast
-        negation = site.negate(**_words_of_frame(lexicon, contrast, present))
+        negation = site.negate(**_words_of_frame(caption, lexicon, contrast, present))
         of_contrast = [contrast.row((negation,), replaced=present, replacement=NO + present)]
         # In the frame "exists" ("there is a helmet in the picture") any noun may be the absent one. Whether the picture
         # has it is known only by the estimates of `evidence.image`: without them it is not asserted.
@@ -442,7 +442,7 @@ def _true_rows(caption: Caption, lexicon: Lexicon, pairs: Sequence[Contrast]) ->
     for contrast in pairs:
         site, present, absent, _ = contrast
         replaced = "" if site.slot is None else present  # "": the caption says nothing there
-        words = _words_of_frame(lexicon, contrast, absent)
+        words = _words_of_frame(caption, lexicon, contrast, absent)
         rows.append(contrast.row((site.negate(**words),), replaced, NO + absent))
         if edit := _edit_with_both(caption, lexicon, contrast, asserted=present, negated=absent):
             rows.append(contrast.row((edit,), replaced, _statement(present, absent)))
@@ -451,7 +451,7 @@ def _true_rows(caption: Caption, lexicon: Lexicon, pairs: Sequence[Contrast]) ->
     return rows
 
 
-def _words_of_frame(lexicon: Lexicon, contrast: Contrast, noun: str) -> dict[str, str]:
+def _words_of_frame(caption: Caption, lexicon: Lexicon, contrast: Contrast, noun: str) -> dict[str, str]:
     """What stands in place of the braces of data/negation.toml, by name: {"a": "a hat", "no": "hat", "be": "is", …}.
 
     "a": the noun with its article; "no": the noun as it follows "no"; "be" and "be_no": the "is" or "are" that agrees
@@ -462,9 +462,10 @@ def _words_of_frame(lexicon: Lexicon, contrast: Contrast, noun: str) -> dict[str
     if FRAMES[contrast.site.frame].plural:  # frames that want a plural there: "with no dogs nearby"
         behind_no = lexicon.in_number(noun, many=noun not in NOUNS["one"] and noun in lexicon.plural)
     is_bare = contrast.plural or noun in NOUNS["mass"]
+    written = cased(surface, surface, caption.casing)  # "Christmas tree"
     return {
-        "a": surface if is_bare else f"{indefinite_article(surface)} {surface}",
-        "no": behind_no,
+        "a": written if is_bare else f"{indefinite_article(surface)} {written}",
+        "no": cased(behind_no, behind_no, caption.casing),
         "be": "are" if contrast.plural else "is",
         "be_no": "is" if behind_no == lexicon.singular.get(noun) else "are",
     }
@@ -480,7 +481,7 @@ def _edit_with_both(caption: Caption, lexicon: Lexicon, contrast: Contrast, asse
     wording = FRAMES[site.frame].both
     if wording is None:
         return None
-    words = _words_of_frame(lexicon, contrast, asserted)
+    words = _words_of_frame(caption, lexicon, contrast, asserted)
     if site.slot is not None:  # the adjectives of the caption's noun stay
         first = caption.tokens[caption.phrase_start(site.slot.noun)]
         before_noun = caption.text[first.start : caption.tokens[site.slot.start].start]
@@ -488,7 +489,7 @@ def _edit_with_both(caption: Caption, lexicon: Lexicon, contrast: Contrast, asse
             before_noun = "a "  # "with the ball" -> "with a stick but no ball"
         if before_noun.strip() not in ARTICLES:
             words["a"] = before_noun + lexicon.in_number(asserted, many=contrast.plural)
-    return site.edit(wording, words | {"no": _words_of_frame(lexicon, contrast, negated)["no"]})
+    return site.edit(wording, words | {"no": _words_of_frame(caption, lexicon, contrast, negated)["no"]})
 
 
 def _edits_that_assert(caption: Caption, lexicon: Lexicon, contrast: Contrast, noun: str) -> tuple[Edit, ...]:
@@ -497,7 +498,7 @@ def _edits_that_assert(caption: Caption, lexicon: Lexicon, contrast: Contrast, n
         return replace_noun(caption, contrast.site.slot, noun, lexicon).edits
     wording = FRAMES[contrast.site.frame].asserted
     assert wording is not None  # frames that add words assert a noun, too
-    return (contrast.site.edit(wording, _words_of_frame(lexicon, contrast, noun)),)
+    return (contrast.site.edit(wording, _words_of_frame(caption, lexicon, contrast, noun)),)
 
 
 class Correction(NamedTuple):
