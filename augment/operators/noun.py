@@ -368,6 +368,12 @@ def _excludes_others(caption: Caption, slot: Slot) -> bool:
     is_in_clothes = is_worn(slot.entry) and (preposition == "in" or noun.dep == "conj")
     is_member = preposition in ("in", "on") and slot.entry in GROUPS  # "a girl on a team" may be on a beach
     is_clothes = is_in_clothes or "dobj:wear" in slot.contexts
+    # "A kitchen with an oven. The cupboards are white": the doors may be white as well.
+    above = caption.tokens[noun.head]
+    is_of_earlier = caption.first_token > 0 and caption.word(caption.phrase_start(noun.index)) == "the"
+    says_what_it_is = noun.dep == "nsubj" and above.lemma == "be" and caption.has_dependent(above.index, "acomp")
+    if is_of_earlier and says_what_it_is and semantic_class(slot.entry) not in LIVING:
+        return False
     # "A laptop, a notebook and two pens on a desk": there may be a lamp as well.
     if semantic_class(slot.entry) not in LIVING and _is_in_list(caption, object):
         return False

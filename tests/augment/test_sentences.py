@@ -135,3 +135,8 @@ def test_a_sentence_that_is_too_long_is_left_out_and_the_others_are_not():
     assert [row["detail"] for row in rejected] == [f"sentence must be <= {MAX_SENTENCE} tokens"]
     accepted, _ = negatives_of(endless + " Two boys are playing with a ball.", operators=("noun", "numeral"))
     assert accepted and all(row["edits"][0]["start"] > len(endless) for row in accepted)
+
+
+def test_what_is_white_in_a_place_that_is_named_before_may_be_another_thing():
+    accepted, _ = negatives_of("A dog lies on a bed. The table is white.", operators=("noun",), **UNLIMITED)
+    assert accepted and all("The table is white." in row["text"] for row in accepted)
