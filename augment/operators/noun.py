@@ -6,12 +6,12 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from ..caption import Caption, Token, cached, cached_on_caption, read_only
+from ..caption import Caption, Token, cached_on_caption
 from ..edits import Edit, cased
 from ..evidence import Evidence
-from ..language.boundaries import HYPHENS, begins_sentence
-from ..language.grammar import is_said_to_be_there, pronoun_edits, with_article
-from ..language.negation import is_unsettled, number_of
+from ..language.boundaries import begins_sentence
+from ..language.grammar import pronoun_edits, with_article
+from ..language.negation import is_unsettled
 from ..language.reference import (
     has_further,
     has_part_of_its_own,
@@ -24,13 +24,11 @@ from ..language.semantic_classes import (
     ANIMAL,
     GROUPS,
     LIVING,
-    attribute_table,
     gender,
     head_word,
     is_person,
     is_worn,
     may_support_both,
-    noun_overlap_table,
     preposition_table,
     semantic_class,
     sort_of,
@@ -40,9 +38,10 @@ from ..lexicon.entries import Entries
 from ..lexicon.lexicon import Lexicon
 from ..raters import OTHER_SORT, change_number
 from ..rows import Row
-from ..slots.nouns import Slot, attribute_slots, noun_slots
+from ..slots.nouns import Slot, noun_slots
 from ..slots.verbs import preposition_uses
 from ..truth.contradiction import Violation, noun_violation, possible_nouns
+from .noun_fit import does_not_fit
 from .replacement import PLURAL_NOUNS, ReplacingOperator, SlotOfCaption, Unfit, lift_scores
 
 # The lowest score of a noun, which is log p + LIFT * the log lift given the governor of the slot (verb, preposition or
@@ -50,15 +49,10 @@ from .replacement import PLURAL_NOUNS, ReplacingOperator, SlotOfCaption, Unfit, 
 MIN_SCORE = -8.5
 LIFT = 2.0
 MAX_LIFT = 1.0
-ADULT = 16  # years
 LISTED = 3  # things, of which a caption says only that they are there
-KIN = frozenset("wife husband fiance fiancee son daughter grandson granddaughter grandchild bride groom spouse".split())
 # Of a thing they say, as "with" does, what is there among other things: "a desk holds a keyboard" may hold books, too.
 HOLDING = frozenset("hold contain include feature display have".split())
 ON_HEAD = frozenset("ponytail headband bandana bandanna braid wig glasses goggles sunglasses mask".split())
-# Words before a noun that say how old or of what sex somebody is: no child is "elderly", no woman "bearded".
-OF_ADULTS = frozenset("old elderly older senior aged bearded balding bald pregnant middle-aged mustached".split())
-OF_MEN = frozenset("bearded mustached".split())
 SURROUNDINGS = frozenset("shade shadow sun sunlight sunshine rain dark darkness light fog breeze wind".split())
 PICTURES = frozenset(
     "picture photo photograph image view shot close-up closeup drawing painting scene snapshot".split()
@@ -98,7 +92,7 @@ class ReplaceNoun(ReplacingOperator):
         forms = lexicon.forms(many=slot.plural)
         itself = lexicon.nouns.number[slot.entry]
         compatible = [number for number in same.tolist() if number != itself and names[number] in forms]
-        is_unfit = _does_not_fit(evidence.caption, slot, lexicon)
+        is_unfit = does_not_fit(evidence.caption, slot, lexicon)
         is_unfit[same] = True
         return Unfit(never=np.flatnonzero(is_unfit), compatible=np.array(compatible, int))
 
@@ -259,87 +253,6 @@ def _is_described_further(caption: Caption, slot: Slot) -> bool:
     preposition = caption.tokens[caption.tokens[slot.noun].head]
     is_topic = preposition.lower == "of" and caption.tokens[preposition.head].lemma in PICTURES
     return is_topic and caption.part_of is not None and semantic_class(slot.entry) not in LIVING
-
-
-def _does_not_fit(caption: Caption, slot: Slot, lexicon: Lexicon) -> np.ndarray:
-    """Which nouns of the lexicon do not go with what stays beside a slot, "leather" with "floor": (nouns,), bool.
-
-    Those of which the corpus never says this attribute (`Entries.avoids`). An attribute that it has too rarely to tell,
-    or one with a hyphen, goes only with nouns of the class of the old one: "a three-legged stool", but not "a
-    three-legged television"; readers call 52 % of 62 nouns of another class odd behind such an attribute, and 14 % of
-    14 of the same class. Children are no "90-year-old", and have no wife. After a preposition, set phrases are left out
-    ("on a leash"); and where a caption says only what is there, what may be in the background.
-    """
-    nouns = lexicon.nouns
-    is_unfit = np.zeros(len(nouns.names), bool)
-    is_of_other_class = nouns.layout.classes != semantic_class(slot.entry)
-    if any(word in HYPHENS for word in caption.lowered[caption.phrase_start(slot.noun) : slot.noun]):
-        is_unfit |= is_of_other_class
-    if slot.start > caption.phrase_start(slot.noun) + 1:  # "a gray haired brunette woman"
-        is_unfit |= _begin_with_attribute(nouns.names)
-    attributes = lexicon.entries("attribute")
-    for described in attribute_slots(caption):
-        if described.noun == slot.noun:
-            is_known = described.entry in attributes.number
-            is_unfit |= _avoid(described.entry, lexicon) if is_known else is_of_other_class
-    token = caption.tokens[slot.noun]
-    if token.dep == "pobj" and head_word(slot.entry) not in preposition_table().idioms:
-        is_unfit |= _in_set_phrases(nouns.names)
-    if _is_only_there(caption, token) and slot.entry not in noun_overlap_table().background:
-        is_unfit |= _in_background(nouns.names)
-    persons = noun_overlap_table().persons
-    before = set(caption.lowered[caption.phrase_start(slot.noun) : slot.noun])
-    if not OF_MEN.isdisjoint(before):
-        is_unfit |= np.isin(nouns.names, list(persons["female"]))
-    years = _years_of_age(caption, slot.noun)
-    is_adult = not OF_ADULTS.isdisjoint(before) or any(
-        word.dep == "poss" and caption.tokens[word.head].lemma in KIN for word in caption.pronouns
-    )
-    if years is not None or is_adult:
-        children = persons["child"]
-        for number, name in enumerate(nouns.names):
-            is_wrong_age = years is not None and is_person(name) and (name in children) != (years < ADULT)
-            is_unfit[number] |= is_wrong_age or (is_adult and name in children)
-    return is_unfit
-
-
-def _is_only_there(caption: Caption, noun: Token) -> bool:
-    """Whether a caption says of a noun only that it is there, and where, not what it does: "**a cat** on a chair"."""
-    is_named = noun.dep == "ROOT" or is_said_to_be_there(caption, noun)
-    return is_named and not caption.has_dependent(noun.index, "acl", "relcl", "conj")
-
-
-@cached(8)
-def _in_set_phrases(names: tuple[str, ...]) -> np.ndarray:
-    """Which nouns form a set phrase with a preposition before them: (nouns,), bool."""
-    return read_only(np.array([head_word(name) in preposition_table().idioms for name in names]))
-
-
-@cached(8)
-def _begin_with_attribute(names: tuple[str, ...]) -> np.ndarray:
-    """Which nouns begin with a word that describes the thing, as "brunette woman" does: (nouns,), bool."""
-    dimensions = attribute_table().dimensions
-    return read_only(np.array([" " in name and name.partition(" ")[0] in dimensions for name in names]))
-
-
-@cached(8)
-def _in_background(names: tuple[str, ...]) -> np.ndarray:
-    """Which nouns name what many photos show although their captions do not say so: (nouns,), bool."""
-    return read_only(np.array([name in noun_overlap_table().background for name in names]))
-
-
-@cached(512)
-def _avoid(attribute: str, lexicon: Lexicon) -> np.ndarray:
-    """Which nouns of the lexicon the corpus never gives an attribute, although both are frequent: (nouns,), bool."""
-    of_nouns = [f"noun:{head_word(name)}" for name in lexicon.nouns.names]
-    return read_only(lexicon.entries("attribute").avoids(attribute, of_nouns))
-
-
-def _years_of_age(caption: Caption, noun: int) -> int | None:
-    """The age that the words before a noun tell: 3 for "a 3-year-old girl"; None: they tell none."""
-    words = "-".join(caption.lowered[caption.phrase_start(noun) : noun]).replace("---", "-")
-    before, year, _ = words.partition("-year-old")
-    return number_of(before.rpartition("-")[2]) if year else None
 
 
 def _has_gendered_predicate(caption: Caption, noun: int) -> bool:
