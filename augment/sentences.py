@@ -144,14 +144,13 @@ def repeated_elsewhere(row: Row, sentence: Caption) -> str | None:
     """
     if sentence.part_of is None or not row.tokens or not row.replaced:
         return None
+    others = [other for other in sentences_of(sentence.whole) if other is not sentence]
     if row.change in ("attribute", "preposition"):
         # ("car", "red"): the last of the row's tokens is the noun that the word describes or stands before.
         mention = (sentence.tokens[row.tokens[-1]].lemma, row.replaced)
-        others = (other for other in sentences_of(sentence.whole) if other is not sentence)
         is_given_again = any(mention in mentions_of(other)[row.change] for other in others)
         return mention[0] if is_given_again else None
     if row.change == "verb":
-        others = (other for other in sentences_of(sentence.whole) if other is not sentence)
         return row.replaced if any(row.replaced in mentioned_verbs(other) for other in others) else None
     if row.change not in ("noun", "numeral", "negated_noun"):
         return None

@@ -181,7 +181,7 @@ def agreement_edits(caption: Caption, noun: int, *, plural: bool) -> list[Edit] 
             # A verb in the singular that the parse takes for a base form or a noun: "a dog | runs".
             misread = finite.tag in ("VB", "VBP", "NNS", "NN") and is_third_person(lower)
             if lower in _PLURAL_VERBS or finite.tag == "VBZ" or misread:
-                new = _PLURAL_VERBS.get(lower) or base_of_third_person(lower) or finite.lemma
+                new = plural_verb(finite)
                 # "'s" has no plural that is written so; and a verb that would stay as it is was not understood.
                 if lower in ("'s", new):
                     return None
@@ -192,6 +192,11 @@ def agreement_edits(caption: Caption, noun: int, *, plural: bool) -> list[Edit] 
         if new is not None:
             edits.append(Edit(finite.start, finite.end, cased_like(new, finite.text, caption.casing)))
     return None if plural and _has_stray_conjunct(caption, agreeing) else edits
+
+
+def plural_verb(verb: Token) -> str:
+    """The plural of a verb in the third person singular, in small letters: "is" -> "are", "carries" -> "carry"."""
+    return _PLURAL_VERBS.get(verb.lower) or base_of_third_person(verb.lower) or verb.lemma
 
 
 def _is_of_another(caption: Caption, verb: Token, noun: int) -> bool:

@@ -309,7 +309,7 @@ def _top_of_doubt(caption: Caption, word: Token) -> Token | None:
     if word.lower in SOME_OF_GROUP and word.dep in SUBJECTS:
         return _clause_of_share(caption, word)
     # "Nine out of ten people", "two out of every five seats".
-    if is_second_of_ratio(caption, word.index):
+    if _is_second_of_ratio(caption, word.index):
         return _clause_of_share(caption, word)
     # "All men"; but "each other" says nothing of all.
     if word.lower in UNIVERSAL and word.dep in ("det", "predet"):
@@ -320,7 +320,7 @@ def _top_of_doubt(caption: Caption, word: Token) -> Token | None:
     return None
 
 
-def is_second_of_ratio(caption: Caption, number: int) -> bool:
+def _is_second_of_ratio(caption: Caption, number: int) -> bool:
     """Whether the number at this token tells of how many things a first one is a part: "nine out of **ten** people"."""
     if number_of(caption.word(number)) is None:
         return False

@@ -159,13 +159,11 @@ class Entries:
         if number is None or not known:
             return avoided
         starts = np.asarray(self.layout.starts)
-        seen_up_to = np.concatenate([[0.0], np.cumsum(self.seen)])
-        uses_of_context = seen_up_to[starts[1:]] - seen_up_to[starts[:-1]]
         # The contexts that have the entry, by where it stands among those seen in them.
-        has_entry = np.zeros(len(uses_of_context), bool)
+        has_entry = np.zeros(len(self._uses_of_contexts), bool)
         has_entry[np.searchsorted(starts, np.flatnonzero(self.layout.seen_entries == number), side="right") - 1] = True
         of_known = np.array([self.layout.contexts[contexts[i]] for i in known])
-        expected = self.counts[number] * uses_of_context[of_known] / self._words_counted
+        expected = self.counts[number] * self._uses_of_contexts[of_known] / self._words_counted
         avoided[known] = (expected >= EXPECTED_BY_CHANCE) & ~has_entry[of_known]
         return avoided
 
@@ -254,6 +252,13 @@ class Entries:
         likely = SMOOTHING * shares * self._class_lift(above)[self.layout.classes]
         likely[self.layout.seen_entries[rows]] += self.seen[rows]
         return likely / likely.sum()
+
+    @cached_property
+    def _uses_of_contexts(self) -> np.ndarray:
+        """How often any entry was seen in each context: (contexts,)."""
+        starts = np.asarray(self.layout.starts)
+        seen_up_to = np.concatenate([[0.0], np.cumsum(self.seen)])
+        return seen_up_to[starts[1:]] - seen_up_to[starts[:-1]]
 
     @cached_property
     def _words_counted(self) -> float:

@@ -34,9 +34,7 @@ ONE = ("one", "ones")  # stands for a noun that the caption has named: "a red ca
 ALSO = frozenset("also too likewise matching same".split())
 CONTRAST = frozenset("but yet while whereas although though unlike".split())
 # What is on a thing in another colour: "red with black spots". A comparative says this of the old colour.
-MARKS = frozenset(
-    "spot stripe patch dot dots marking speck streak blotch freckle trim edge edging accent print".split()
-)
+MARKS = frozenset("spot stripe patch dot marking speck streak blotch freckle trim edge edging accent print".split())
 COMPARED = frozenset("lighter darker brighter paler".split())
 EMPTY = frozenset("empty deserted vacant bare".split())
 TIDY = frozenset("clean neat tidy organized spotless".split())

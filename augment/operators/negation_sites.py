@@ -10,7 +10,7 @@ from typing import NamedTuple
 from ..caption import Caption, Token, cached_on_caption
 from ..data import data_path
 from ..edits import Edit, cased_like, replace_tokens
-from ..language.grammar import indefinite_article, third_person
+from ..language.grammar import indefinite_article, plural_verb, third_person
 from ..language.negation import NEGATIONS, SUBJECTS, denials, is_unsettled
 from ..language.semantic_classes import is_person
 from ..slots.nouns import Slot, noun_slots
@@ -209,9 +209,9 @@ def denied_statements(caption: Caption) -> tuple[DeniedStatement, ...]:
     denied = []
     nouns = {slot.noun: slot for slot in noun_slots(caption)}
     for word in caption.tokens:
-        statement = phrases.get(word.index)
-        if statement is not None:
-            pass
+        statement = None
+        if word.index in phrases:
+            statement = phrases[word.index]
         elif word.lower == "without" and word.dep == "prep":
             object = caption.first_dependent(word.index, "pobj")
             if object is not None and object.index in nouns:
@@ -278,9 +278,8 @@ def _denied_phrase(caption: Caption, word: Token) -> DeniedStatement | None:
         if word.dep not in SUBJECTS or finite.index < end:
             return None
         if finite.tag == "VBZ":
-            plural = {"is": "are", "has": "have", "does": "do"}.get(finite.lower, finite.lemma)
             between = caption.text[edit.end : finite.start]
-            edit = Edit(edit.start, finite.end, edit.new + between + plural)
+            edit = Edit(edit.start, finite.end, edit.new + between + plural_verb(finite))
     return DeniedStatement(" ".join(phrase), asserted, first, edit)
 
 

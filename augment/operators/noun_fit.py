@@ -39,13 +39,14 @@ def does_not_fit(caption: Caption, slot: Slot, lexicon: Lexicon) -> np.ndarray:
     14 of the same class. Children are no "90-year-old", and have no wife. After a preposition, set phrases are left out
     ("on a leash"); and where a caption says only what is there, what may be in the background.
     """
-    nouns = lexicon.nouns
-    is_unfit = np.zeros(len(nouns.names), bool)
-    is_of_other_class = nouns.layout.classes != semantic_class(slot.entry)
-    if any(word in HYPHENS for word in caption.lowered[caption.phrase_start(slot.noun) : slot.noun]):
+    names = lexicon.nouns.names
+    is_unfit = np.zeros(len(names), bool)
+    is_of_other_class = lexicon.nouns.layout.classes != semantic_class(slot.entry)
+    before = caption.lowered[caption.phrase_start(slot.noun) : slot.noun]
+    if any(word in HYPHENS for word in before):
         is_unfit |= is_of_other_class
     if slot.start > caption.phrase_start(slot.noun) + 1:  # "a gray haired brunette woman"
-        is_unfit |= _begin_with_attribute(nouns.names)
+        is_unfit |= _begin_with_attribute(names)
     attributes = lexicon.entries("attribute")
     for described in attribute_slots(caption):
         if described.noun == slot.noun:
@@ -53,22 +54,18 @@ def does_not_fit(caption: Caption, slot: Slot, lexicon: Lexicon) -> np.ndarray:
             is_unfit |= _avoid(described.entry, lexicon) if is_known else is_of_other_class
     token = caption.tokens[slot.noun]
     if token.dep == "pobj" and head_word(slot.entry) not in preposition_table().idioms:
-        is_unfit |= _in_set_phrases(nouns.names)
+        is_unfit |= _in_set_phrases(names)
     if _is_only_there(caption, token) and slot.entry not in noun_overlap_table().background:
-        is_unfit |= _in_background(nouns.names)
-    persons = noun_overlap_table().persons
-    before = set(caption.lowered[caption.phrase_start(slot.noun) : slot.noun])
+        is_unfit |= _in_background(names)
     if not OF_MEN.isdisjoint(before):
-        is_unfit |= np.isin(nouns.names, list(persons["female"]))
+        is_unfit |= _persons(names, "female")
+    has_kin = any(word.dep == "poss" and caption.tokens[word.head].lemma in KIN for word in caption.pronouns)
+    if has_kin or not OF_ADULTS.isdisjoint(before):
+        is_unfit |= _persons(names, "child")
     years = _years_of_age(caption, slot.noun)
-    is_adult = not OF_ADULTS.isdisjoint(before) or any(
-        word.dep == "poss" and caption.tokens[word.head].lemma in KIN for word in caption.pronouns
-    )
-    if years is not None or is_adult:
-        children = persons["child"]
-        for number, name in enumerate(nouns.names):
-            is_wrong_age = years is not None and is_person(name) and (name in children) != (years < ADULT)
-            is_unfit[number] |= is_wrong_age or (is_adult and name in children)
+    if years is not None:
+        is_child = _persons(names, "child")
+        is_unfit |= _are_persons(names) & (is_child != (years < ADULT))
     return is_unfit
 
 
@@ -89,6 +86,18 @@ def _begin_with_attribute(names: tuple[str, ...]) -> np.ndarray:
     """Which nouns begin with a word that describes the thing, as "brunette woman" does: (nouns,), bool."""
     dimensions = attribute_table().dimensions
     return read_only(np.array([" " in name and name.partition(" ")[0] in dimensions for name in names]))
+
+
+@cached(8)
+def _persons(names: tuple[str, ...], list_of_table: str) -> np.ndarray:
+    """Which nouns are in one of the table's lists of words for persons, such as "child": (nouns,), bool."""
+    return read_only(np.array([name in noun_overlap_table().persons[list_of_table] for name in names]))
+
+
+@cached(8)
+def _are_persons(names: tuple[str, ...]) -> np.ndarray:
+    """Which nouns name persons: (nouns,), bool."""
+    return read_only(np.array([is_person(name) for name in names]))
 
 
 @cached(8)
