@@ -192,10 +192,11 @@ _is_structure_or_vehicle = _is_in_any_class("structure.n.01", "conveyance.n.03")
 
 @cache
 def may_support_both(old: str, new: str) -> bool:
-    """Whether what is on or in the thing `old` may at once be on or in `new`, as one of the two is on or in the other.
+    """Whether something may be on `old` and on `new` at once, since one of the two stands on the other.
 
-    "Glasses on a newspaper" may be "on a desk", who sits "on a bench" may sit "on a porch" or "at a market"; and who
-    sits "on a porch" may sit "on a bench" there.
+    The newspaper lies on a desk, so "glasses on a newspaper" are "on a desk" as well. The bench stands on a porch or at
+    a market, so who sits "on a bench" may sit "on a porch", and the other way round. The lists of small things that are
+    carried about, of furniture, grounds and floors are those of [supports] in data/noun_overlaps.toml.
     """
     supports = noun_overlap_table().supports
     old_head = head_word(old)

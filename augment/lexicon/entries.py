@@ -151,7 +151,8 @@ class Entries:
     def avoids(self, entry: str, contexts: Sequence[str]) -> np.ndarray:
         """In which contexts the corpus never has an entry, although both are frequent: (contexts,), bool.
 
-        "leather" is never before "floor", where by chance it would be EXPECTED_BY_CHANCE times.
+        "leather" is never before "floor", where by chance it would be EXPECTED_BY_CHANCE times. For where the entries
+        of a context stand in `seen`, see `Layout`.
         """
         avoided = np.zeros(len(contexts), bool)
         number = self.number.get(entry)

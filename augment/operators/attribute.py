@@ -112,7 +112,7 @@ class ReplaceAttribute(ReplacingOperator):
 
 @cached_on_caption
 def _words_that_tell_apart(caption: Caption) -> frozenset[str]:
-    """The attributes by which a caption tells things apart, or which it says of a further thing.
+    """The words that must stay, since a caption tells things apart by them, or repeats them with "also".
 
     "A red car and a blue one. The **red** one …", "two cars, one **red** and one **silver**": with another colour
     nobody would know which one that is. "A **black** suit, and his umbrella is also **black**": "also" would be wrong.
@@ -132,8 +132,10 @@ def _words_that_tell_apart(caption: Caption) -> frozenset[str]:
 def _contradicts_rest(caption: Caption, row: Row) -> bool:
     """Whether the rest of a sentence does not go with a new attribute.
 
-    It has this attribute in a contrast ("the cat is asleep, but the kitten is **awake**"), or says what is on the thing
-    in this colour ("red with **black** spots"), or what is in an **empty** or **tidy** place.
+    - The sentence has it in a contrast: "the cat is asleep, but the kitten is **awake**".
+    - Spots or stripes have this colour, "red with **black** spots", or are compared with the old one, "brown with
+      **lighter** patches".
+    - A place would be "empty" or "tidy" although the sentence says what is in it: "a desk holds two monitors".
     """
     new = row.replacement
     if new in caption.lowered and not CONTRAST.isdisjoint(caption.lowered):

@@ -261,7 +261,7 @@ def _denied_pronoun(caption: Caption, word: Token) -> DeniedStatement | None:
 
 
 def _denied_phrase(caption: Caption, word: Token) -> DeniedStatement | None:
-    """What asserts what a set phrase denies: "none of" -> "all of"; None for another word.
+    """The statement that turns a set phrase of denial round, "none of" -> "all of"; None if the word begins none.
 
     The verb behind "none of" or "neither of" follows: "none of the men is riding" -> "all of the men are riding".
     """

@@ -36,8 +36,12 @@ def does_not_fit(caption: Caption, slot: Slot, lexicon: Lexicon) -> np.ndarray:
     Those of which the corpus never says this attribute (`Entries.avoids`). An attribute that it has too rarely to tell,
     or one with a hyphen, goes only with nouns of the class of the old one: "a three-legged stool", but not "a
     three-legged television"; readers call 52 % of 62 nouns of another class odd behind such an attribute, and 14 % of
-    14 of the same class. Children are no "90-year-old", and have no wife. After a preposition, set phrases are left out
-    ("on a leash"); and where a caption says only what is there, what may be in the background.
+    14 of the same class.
+
+    Neither do these: a noun that brings an attribute with it, behind another one ("a gray haired **brunette woman**");
+    nouns that form a set phrase with the preposition before them ("on a **leash**"); things that stand in the
+    background of many photos, if the caption has no verb ("**a tree** behind a fence" may be there as well); women
+    behind "bearded", and children behind "elderly" or "90-year-old", or beside "his wife".
     """
     names = lexicon.nouns.names
     is_unfit = np.zeros(len(names), bool)

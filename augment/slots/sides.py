@@ -96,7 +96,7 @@ def _relation_to_body(caption: Caption, part: Token, before: int) -> Token | Non
 
     Also "a bracelet **encircles** her right wrist", "her left hand **holds** a cup".
 
-    part: the part of the body. before: the token before the side, which has to say whose it is.
+    part: the part of the body. before: the index of the token before "left" or "right", which has to be a possessive.
     """
     # Another sentence that speaks of the same hand, or of the other one, would not fit.
     if caption.word(before) not in OWNERS or _named_sides(caption.whole, part) > _named_sides(caption, part):
